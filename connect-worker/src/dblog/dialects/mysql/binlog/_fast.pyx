@@ -1,9 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, embedsignature=True
-"""The compiled hot path: rows to Avro records (FastPlan), the log's bytes to batches of them (LogDecoder), result-set packets.
+"""The compiled hot path: rows to Avro records (FastPlan), the log's bytes to batches of them
+(LogDecoder), result-set packets.
 
-It makes what the reference implementations make (rowplan.ReferencePlan, decoder_reference.ReferenceLogDecoder), byte for byte; property tests compare them.
-Bounds are checked by hand wherever a length comes from outside; no function that can fail is ``noexcept``. The parts are in five files: ``_fast_bytes.pxi``
-(buffers, varints, calendar, decimals), ``_fast_record.pxi`` (what all dialects' plans share), ``_fast_json.pxi`` (documents), ``_fast_plan.pxi`` (FastPlan) and
+Results equal those of the reference implementations (rowplan.ReferencePlan,
+decoder_reference.ReferenceLogDecoder) byte for byte; property tests compare them. Every length from
+outside is checked by hand; no function that can fail is ``noexcept``. The parts are in five files:
+``_fast_bytes.pxi`` (buffers, varints, calendar, decimals), ``_fast_record.pxi`` (shared by the
+plans of all dialects), ``_fast_json.pxi`` (documents), ``_fast_plan.pxi`` (FastPlan) and
 ``_fast_log.pxi`` (LogDecoder).
 """
 
@@ -22,13 +25,13 @@ include "../../../codecs/_fast_record.pxi"
 
 
 def crc32(data not None, uint32_t seed=0):
-    """zlib's crc32, for tests."""
+    """Return zlib's crc32, for tests."""
     cdef const uint8_t[::1] view = data
     return dblog_crc32(seed, &view[0], view.shape[0]) if view.shape[0] else seed
 
 
 def md5_head(data not None):
-    """The first eight bytes of hashlib's md5, for tests."""
+    """Return the first eight bytes of hashlib's md5, for tests."""
     cdef const uint8_t[::1] view = data
     cdef uint8_t out[8]
     dblog_md5_head(&view[0] if view.shape[0] else NULL, view.shape[0], out)
@@ -40,13 +43,17 @@ include "_fast_plan.pxi"
 
 
 def scan_rows(buffer not None, Py_ssize_t start=0):
-    """Walk binary result-set row packets from ``start`` to the EOF, OK or ERR packet that ends them.
+    """Walk binary result-set row packets from ``start`` to the EOF, OK or ERR packet that ends
+    them.
 
-    Gives (complete, row count, start of the last row's packet or -1, end up to which the buffer is used). Packets carry their 4-byte headers;
-    a row of several packets counts once and only when all of it is there, so the caller may go on from ``consumed`` when more bytes have come.
-    Every binary row begins with a zero byte, so the end is recognised with and without CLIENT_DEPRECATE_EOF alike: a packet that begins with 0xFE
-    is EOF or OK. After it ``complete`` is true and ``consumed`` lies behind it; ``encode_chunk`` passes over such a packet. An ERR packet raises
-    TransientError with the server's code: the statement was cut short, a new one may succeed.
+    Return (complete, row count, start of the last row's packet or -1, end of the bytes used).
+    Packets have their 4-byte headers. A row of several packets counts once, when all of it is
+    there, so the caller may continue at the end when more bytes have arrived.
+
+    Every binary row begins with a zero byte, so the end is recognised with and without
+    CLIENT_DEPRECATE_EOF: a packet that begins with 0xFE is EOF or OK. After it ``complete`` is
+    true, and the end lies after it; ``encode_chunk`` ignores such a packet. An ERR packet raises
+    TransientError with the server's code: the statement was cut short, and a new one may succeed.
     """
     cdef const uint8_t[::1] view = buffer
     cdef const uint8_t* base

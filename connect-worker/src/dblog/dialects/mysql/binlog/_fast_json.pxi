@@ -1,7 +1,9 @@
-# JSON documents as one compact text: MySQL's binary form (sql-common/json_binary.h) and the text that the server prints.
+# JSON documents as one compact text, from MySQL's binary form (sql-common/json_binary.h) and from
+# the text that the server prints.
 #
-# The common kinds of value are written here; whatever is rare or damaged (dates and other opaque values, escapes by number, numbers with an
-# exponent, text that is not UTF-8) gives 0, and the dialect's reader writes the whole document instead, or reports what is wrong with it.
+# The common kinds of value are written here. Rare or damaged ones (dates and other opaque values,
+# escapes by number, numbers with an exponent, text that is not UTF-8) return 0. Then the dialect's
+# reader writes the whole document, or reports what is wrong with it.
 
 from libc.stdio cimport snprintf
 
@@ -10,7 +12,7 @@ cdef extern from "Python.h":
     void PyMem_Free(void* p)
     int Py_DTSF_ADD_DOT_0
 
-cdef Buf document  # one at a time: written and copied out under the interpreter's lock
+cdef Buf document  # a single buffer, written and copied out under the interpreter's lock
 
 cdef enum:
     JSON_DEPTH_MAX = 120
@@ -42,7 +44,7 @@ cdef int append_integer(Buf* out, uint64_t value, bint negative) except -1:
 
 
 cdef int append_double(Buf* out, double value) except -1:
-    """``Double.toString``, above its range the exact digits; 0 below it."""
+    """Append ``Double.toString``, or the exact digits above its range; return 0 below it."""
     cdef char digits[JSON_NUMBER_MAX]
     cdef char* text
     cdef Py_ssize_t n
@@ -53,7 +55,8 @@ cdef int append_double(Buf* out, double value) except -1:
         return 1
     if not (1e7 <= value < 1e300 or -1e300 < value <= -1e7):
         return 0
-    n = snprintf(digits, JSON_NUMBER_MAX, "%.32f", value)  # 2 ** 23 and more leave 29 binary places at most
+    # 2 ** 23 and more leave 29 binary places at most
+    n = snprintf(digits, JSON_NUMBER_MAX, "%.32f", value)
     while digits[n - 1] == 48:
         n -= 1
     if digits[n - 1] == 46:
@@ -62,7 +65,7 @@ cdef int append_double(Buf* out, double value) except -1:
 
 
 cdef int append_quoted(Buf* out, const uint8_t* p, Py_ssize_t n) except -1:
-    """A string, escaped where it must be."""
+    """Append a string, with the escapes that JSON requires."""
     cdef Py_ssize_t i
     cdef uint8_t byte
     cdef uint8_t* w
@@ -102,7 +105,9 @@ cdef int append_quoted(Buf* out, const uint8_t* p, Py_ssize_t n) except -1:
 
 
 cdef int append_packed_decimal(Buf* out, const uint8_t* p, Py_ssize_t n) except -1:
-    """An opaque DECIMAL: precision, scale, and the server's packed digits (strings/decimal.cc)."""
+    """Append an opaque DECIMAL: precision, scale, and the server's packed digits
+    (strings/decimal.cc).
+    """
     cdef uint8_t packed[40]
     cdef char digits[JSON_NUMBER_MAX]
     cdef int precision, scale, whole, groups[4]
@@ -161,7 +166,7 @@ cdef Py_ssize_t put_group(char* w, uint64_t value, int width) noexcept nogil:
 
 
 cdef int json_length(const uint8_t* raw, Py_ssize_t n, Py_ssize_t* at, Py_ssize_t* length) noexcept nogil:
-    """Seven bits a byte, lowest first."""
+    """Read a length of seven bits a byte, lowest first; return 0 if it exceeds the document."""
     cdef int shift = 0
     length[0] = 0
     while shift < 35 and at[0] < n:
@@ -215,12 +220,15 @@ cdef int json_value(const uint8_t* raw, Py_ssize_t n, int kind, Py_ssize_t at, B
 
 
 cdef int json_container(const uint8_t* raw, Py_ssize_t n, int kind, Py_ssize_t start, Buf* out, int depth) except -1:
-    """An object or array: counts, key entries, value entries, then keys and values; offsets count from ``start``."""
+    """Append an object or array. It consists of counts, key entries, value entries, keys and
+    values; offsets count from ``start``.
+    """
     cdef Py_ssize_t width = 4 if kind & 1 else 2
     cdef bint is_object = kind < 2
     cdef Py_ssize_t count, size, keys, values, index, entry, at, length
     cdef int member
-    if depth > JSON_DEPTH_MAX or out.len > 64 * n + 4096 or n - start < 2 * width:  # offsets of a damaged document may lead in circles
+    # Offsets of a damaged document may form a loop.
+    if depth > JSON_DEPTH_MAX or out.len > 64 * n + 4096 or n - start < 2 * width:
         return 0
     count = <Py_ssize_t>little(raw + start, width)
     size = <Py_ssize_t>little(raw + start + width, width)
@@ -251,7 +259,9 @@ cdef int json_container(const uint8_t* raw, Py_ssize_t n, int kind, Py_ssize_t s
 
 
 cdef int json_of_binary(const uint8_t* raw, Py_ssize_t n, Buf* out) except -1:
-    """The text of a binary document into ``out``; 0: let the dialect's reader do it."""
+    """Write the text of a binary document into ``out``; return 0 if the dialect's reader must do
+    it.
+    """
     out.len = 0
     if n == 0 or not json_value(raw, n, raw[0], 1, out, 0):
         return 0
@@ -259,7 +269,9 @@ cdef int json_of_binary(const uint8_t* raw, Py_ssize_t n, Buf* out) except -1:
 
 
 cdef int json_of_text(const uint8_t* p, Py_ssize_t n, Buf* out) except -1:
-    """The same of what the server prints: blanks go, strings and numbers stay as they are."""
+    """Write the text of what the server prints into ``out``, without blanks, with strings and
+    numbers unchanged; return 0 if the dialect's reader must do it.
+    """
     cdef Py_ssize_t at = 0, start, point
     cdef uint8_t byte
     cdef bint zero
@@ -302,7 +314,8 @@ cdef int json_of_text(const uint8_t* p, Py_ssize_t n, Buf* out) except -1:
                     at += 1
                 if at == point + 1:
                     return 0
-                # In the range where Double.toString has no exponent a double's text is the server's; outside, the reader decides.
+                # Where Double.toString has no exponent, a double's text is the server's; elsewhere
+                # the reader decides.
                 if point - start > 7:
                     return 0
                 if p[start] == 48 and at - point > 3 and p[point + 1] == 48 and p[point + 2] == 48 and p[point + 3] == 48:
@@ -324,7 +337,9 @@ cdef int json_of_text(const uint8_t* p, Py_ssize_t n, Buf* out) except -1:
 
 
 def json_texts(data not None):
-    """Both readings of the same bytes, None where the dialect's reader is asked, for tests."""
+    """Return both readings of the same bytes, None where the dialect's reader must decide; for
+    tests.
+    """
     cdef bytes raw = bytes(data)
     cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(raw)
     binary = (<bytes>document.data[:document.len]).decode() if json_of_binary(p, len(raw), &document) else None
@@ -332,11 +347,13 @@ def json_texts(data not None):
     return binary, text
 
 
-# --- documents whose text does not show all ----------------------------------------------------------------------------------------------------------
+# --- documents whose text does not show everything ------------------------------------------------
 
 
 cdef bint json_doubtful(const uint8_t* p, Py_ssize_t n) noexcept nogil:
-    """Whether the server's text may hold a value of doubtful kind: never false where dialects/mysql/wire/json_kinds.doubts finds one."""
+    """Return whether the server's text may hold a value of doubtful kind. Never false where
+    dialects/mysql/wire/json_kinds.doubts finds one.
+    """
     cdef Py_ssize_t at = 0, start, point, length
     while at < n:
         if p[at] == 34:
@@ -363,7 +380,8 @@ cdef bint json_doubtful(const uint8_t* p, Py_ssize_t n) noexcept nogil:
                 at += 1
                 while at < n and 48 <= p[at] <= 57:
                     at += 1
-                # Within these bounds a double's text has no exponent in Java, and is the same as a decimal's.
+                # Within these bounds a double's text has no exponent in Java, and equals a
+                # decimal's.
                 if point - start > 7:
                     return True
                 if p[start] == 48 and at - point > 3 and p[point + 1] == 48 and p[point + 2] == 48 and p[point + 3] == 48:
@@ -374,7 +392,11 @@ cdef bint json_doubtful(const uint8_t* p, Py_ssize_t n) noexcept nogil:
 
 
 def json_doubts(rows not None, bytes types not None):
-    """The compiled form of dialects/mysql/wire/json_kinds.doubtful_rows. It may name rows without doubtful values, as it names all of several packets."""
+    """Return the rows with doubtful values; the compiled form of
+    dialects/mysql/wire/json_kinds.doubtful_rows.
+
+    It may return rows without doubtful values: it returns every row that spans several packets.
+    """
     cdef const uint8_t[::1] view = rows
     cdef const uint8_t* p
     cdef const uint8_t* kinds = <const uint8_t*>PyBytes_AS_STRING(types)

@@ -1,9 +1,13 @@
-# LogDecoder: the bytes of a binlog connection to batches of finished records, for MySQL and MariaDB.
+# LogDecoder: the bytes of a binlog connection to batches of finished records, for MySQL and
+# MariaDB.
 #
-# Pure: bytes in, items out. A transaction of a captured table costs no Python object but its records; one of no captured table costs none at all.
-# Whatever is not a row, a transaction's frame or known to be of no meaning comes out as a LogEvent, in order among the rows. An event is
-# consumed only when it was handled: after an exception the decoder stands before that event, with everything earlier already given out, so
-# a caller may try again (a registry that was away) or give up. # I4 I5
+# Pure: bytes in, items out. A transaction of a captured table costs no Python object except its
+# records; one of no captured table costs none at all. An event that is not a row, nor part of a
+# transaction's frame, nor known to be meaningless becomes a LogEvent, in order among the rows.
+#
+# An event is consumed only when it was handled. After an exception the decoder is at that event,
+# with everything earlier already returned, so the caller may try again (a registry that was
+# unreachable) or give up. # I4 I5
 
 from dblog.dialects.mysql.binlog import unpacking
 from dblog.dialects.mysql.binlog.items import EOF_PACKET, ERR_PACKET, EVENT_BYTES_MAX, IGNORED_FOR_NOW, LOOK_AHEAD, LOOK_AHEAD_BYTES_MAX, ROWS_PARKED
@@ -12,7 +16,7 @@ from dblog.dialects.mysql.binlog.undone import Undone
 from dblog.codecs.transactions import TransactionBorder, TransactionCounts, TransactionOrder
 from dblog.dialects.mysql.binlog.event_types import EventType
 
-# The numbers are those of event_types.py, read once when the module is loaded.
+# The numbers of event_types.py, read once when the module is loaded.
 cdef int QUERY = EventType.QUERY
 cdef int STOP = EventType.STOP
 cdef int ROTATE = EventType.ROTATE
@@ -51,7 +55,9 @@ cdef enum:
     CHECKSUM = 4
     FLAG_IN_USE = 0x01
     FLAG_ARTIFICIAL = 0x20
-    STATEMENTS = 1          # flag of MySQL's GTID event: the transaction may hold more than rows, so its rows may be taken back
+    # flag of MySQL's GTID event: the transaction may contain more than rows, so its rows may be
+    # undone
+    STATEMENTS = 1
     STANDALONE = 1          # flags of MariaDB's GTID event
     GROUP_COMMIT_ID = 2
     PREPARED_XA = 64
@@ -64,8 +70,9 @@ cdef enum:
     TIME_BITS = 53        # microseconds whose nanoseconds fit 63 bits: until the year 2255
     POSITION_BITS = 40       # a position shifted by 23 for D7's number must fit 63 bits
     TAG_MAX = 32
-    INFLATED_MAX = 1 << 22  # so much may come out of compressed events before the caller is served
-    ARRIVING_MIN = 4096     # a part of an event that counts as arriving: a heartbeat is shorter
+    # bytes unpacked from compressed events after which the caller gets control
+    INFLATED_MAX = 1 << 22
+    ARRIVING_MIN = 4096  # bytes of a partial event that count as arriving: a heartbeat is shorter
 
 cdef enum Kind_:
     TABLE_IGNORED = 0
@@ -96,20 +103,23 @@ cdef struct Event:
 
 
 cdef class _Output:
-    """The records of one encoder in the segment that is being filled: the one of the item, until another encoder writes into the same topic."""
+    """The records of one encoder in the segment that is being filled, until another encoder writes
+    into the same topic.
+    """
 
     cdef object encoder
     cdef FastPlan fast
     cdef str topic
-    cdef str name         # of the table
+    cdef str name         # the table's name
     cdef list keys
     cdef list values
     cdef dict headers
-    cdef int64_t item     # of the segment; another number than the decoder's: the next rows begin a new one
+    # the segment's item; if it is not the decoder's, the next rows begin a new segment
+    cdef int64_t item
 
 
 cdef class _Table:
-    """One table map, and what to do with its rows."""
+    """A table map, and the use of its rows."""
 
     cdef bytes body
     cdef int kind
@@ -118,7 +128,9 @@ cdef class _Table:
 
 
 cdef class LogDecoder:
-    """See the docstrings of the module and of ``_fast.pyi``; ``decoder_reference.ReferenceLogDecoder`` is the reference implementation."""
+    """The compiled log decoder. ``_fast.pyi`` has its contract;
+    ``decoder_reference.ReferenceLogDecoder`` is the reference implementation.
+    """
 
     cdef object resolve
     cdef object pass_through
@@ -133,36 +145,36 @@ cdef class LogDecoder:
     # input
     cdef bytes data
     cdef Py_ssize_t at
-    cdef Buf carry          # a packet that has not arrived whole
+    cdef Buf carry          # a packet that has not arrived completely
     cdef Buf joined         # an event of several packets
     cdef bint joined_whole
     cdef object spool
     cdef object spooled     # a compressed transaction of several packets, in a file
     cdef int64_t spooled_len
     cdef bint stopped
-    # a compressed transaction: what is left of it, and the events unpacked so far
+    # a compressed transaction: the unread rest, and the events unpacked so far
     cdef object payload
     cdef Buf inner
     cdef Py_ssize_t inner_at
-    cdef int64_t inner_start   # of the next event, in the unpacked bytes
+    cdef int64_t inner_start   # start of the next event, in the unpacked bytes
     cdef int64_t payload_start
     cdef int64_t payload_next
     cdef bint packed
     cdef int64_t inflated
     cdef bint left_out
-    # the open transaction's end, which is looked for before its rows are handled
+    # the open transaction's end, which is searched before its rows are handled
     cdef bint looking
-    cdef bint asked           # the caller looks for it
+    cdef bint asked           # the caller searches for it
     cdef bint off             # the connection has ended before it
-    cdef Py_ssize_t look_at   # bytes behind its begin that were looked at
+    cdef Py_ssize_t look_at   # bytes after its beginning that were searched
     cdef Py_ssize_t look_ahead_bytes_max
     cdef Buf waiting          # its bytes so far
-    cdef object undone        # Undone, None where nothing is taken back
-    cdef bint ends            # nothing is looked for: what ends a transaction, or takes rows back, is given out
-    cdef bint void_           # the statement that follows is the first half of an ALTER, or one that has failed
+    cdef object undone        # Undone; None if nothing is undone
+    cdef bint ends            # no search: what ends a transaction or undoes rows is returned
+    cdef bint void_           # the next statement is the first half of an ALTER, or one that failed
     cdef object gtid_included
     cdef bint gives_partial
-    cdef bint excluded      # the open transaction's rows are not wanted
+    cdef bint excluded      # the open transaction's rows are excluded
     # position in the log
     cdef str file
     cdef bytes file_bytes
@@ -194,28 +206,28 @@ cdef class LogDecoder:
     cdef list source_texts
     cdef Range* ranges
     cdef Py_ssize_t ranges_count
-    # the open transaction's records, where transactions are reported
+    # the open transaction's records, if transactions are reported
     cdef bint transactions
-    cdef object resumed      # TransactionCounts of the offset where reading began
-    cdef object counts       # TransactionCounts, None outside and where nothing is counted
+    cdef object resumed      # TransactionCounts of the offset at which reading began
+    cdef object counts       # TransactionCounts; None outside a transaction or without counting
     cdef dict counts_tables
     cdef bytes counts_id
     cdef int64_t total
-    cdef bint ended          # its END is reported, it is about to be passed
+    cdef bint ended          # its END is reported, but not passed yet
     cdef list borders
-    cdef dict lacking      # keys of rows of which a record has not all values, by table
+    cdef dict lacking      # keys of rows whose record lacks values, by table
     # tables
-    cdef dict tables         # table map from its flags on -> _Table
+    cdef dict tables         # table map without its id -> _Table
     cdef dict by_id          # ids that lost their slot in the current transaction
     cdef dict outputs        # id(encoder) -> _Output
-    cdef dict last_outputs   # topic -> the _Output whose segment is the topic's last one
+    cdef dict last_outputs   # topic -> the _Output of the topic's last segment
     cdef list slots
     cdef uint64_t slot_ids[SLOTS]
     # output
     cdef list items
-    cdef object unreadable   # positions of events to leave out, None without any
-    cdef int kind            # type of the event at hand, 0 while its header is not checked
-    cdef list segments       # of the item that is being filled
+    cdef object unreadable   # positions of events to leave out; None without any
+    cdef int kind            # type of the current event; 0 until its header is checked
+    cdef list segments       # segments of the item that is being filled
     cdef int64_t item
     cdef int64_t records
     cdef int64_t bytes_
@@ -298,7 +310,7 @@ cdef class LogDecoder:
         unreadable=frozenset(),
         transaction=None,
     ):
-        """Begin at an offset: the connection is new, nothing of an earlier one is kept but the tables."""
+        """Begin at an offset of a new connection. Only the tables are kept from an earlier one."""
         self.resumed = transaction
         self.counts = None
         self.total = 0
@@ -358,7 +370,7 @@ cdef class LogDecoder:
         self.moved = 0
 
     def forget_tables(self):
-        """Every table map asks ``resolve`` again: a schema has changed."""
+        """Make every table map call ``resolve`` again, since a schema has changed."""
         cdef Py_ssize_t i
         self.tables.clear()
         self.by_id.clear()
@@ -369,17 +381,17 @@ cdef class LogDecoder:
             self.slot_ids[i] = 0
 
     def leave_out(self):
-        """The rows event that the last call could not handle is passed over."""
+        """Skip the rows event that the last call could not handle."""
         self.left_out = 1
 
     def told(self, undone):
-        """The parts of the open transaction that are taken back, which the last LOOK_AHEAD event has asked for."""
+        """Answer the last LOOK_AHEAD event with the undone parts of the open transaction."""
         self.undone = Undone(self.transaction, undone) if undone else None
         self.looking = 0
         self.asked = 0
 
     def count(self, encoder not None, int64_t records):
-        """That many records were made of the rows event that was handed out last; gives the counts behind it."""
+        """Count this many records for the rows event returned last; return the counts after it."""
         if self.counts is None:
             return None
         self.count_of(str(encoder.plan.table.id), records)
@@ -393,7 +405,7 @@ cdef class LogDecoder:
 
     @property
     def counts(self):
-        """What was met so far. Another thread may ask."""
+        """Counts of events and rows so far. Any thread may read them."""
         cdef int64_t arriving = self.carry.len if self.carry.len > ARRIVING_MIN else 0
         return LogCounts(
             bytes=self.log_bytes + arriving + self.waiting.len + (self.joined.len if self.spooled is None else self.spooled_len),
@@ -411,13 +423,13 @@ cdef class LogDecoder:
 
     @property
     def held(self):
-        """Whether ``feed(b"")`` would go on: the last call stopped early and bytes are left."""
+        """True if the last call stopped early and ``feed(b"")`` would continue."""
         if not self.stopped or self.asked:
             return False
         return self.waiting.len > 0 or self.payload is not None or self.at < PyBytes_GET_SIZE(self.data) or self.carry.len >= 4 or bool(self.joined_whole)
 
     def feed(self, bytes data not None):
-        """Take more bytes; give what is finished."""
+        """Take more bytes; return the finished items."""
         cdef list items
         cdef const uint8_t* base
         cdef const uint8_t* payload
@@ -511,7 +523,7 @@ cdef class LogDecoder:
                 else:
                     self.at += 4 + n
         except BaseException:
-            # What came before the bad event is given out first; the next call meets it again.
+            # The items before the bad event are returned first; the next call meets it again.
             self.stopped = 1
             self.emit_batch(0)
             if not self.items:
@@ -532,7 +544,7 @@ cdef class LogDecoder:
         return items
 
     def flush(self):
-        """Give out what is pending, and the position if it has moved."""
+        """Return the pending items, and the position if it has moved."""
         cdef list items
         self.emit_batch(self.moved)
         items = self.items
@@ -549,17 +561,19 @@ cdef class LogDecoder:
                 self.at += n
         return 0
 
-    # --- how the open transaction ends ---------------------------------------------------------------------------------
+    # --- the search for the end of the open transaction -------------------------------------------
 
     cdef int look_ahead(self) except -1:
-        """Handle nothing more before the end of the transaction is known."""
+        """Handle no further event before the end of the transaction is known."""
         self.looking = not self.ends
         self.look_at = 0
         self.undone = None
         return 0
 
     cdef bint look(self, const uint8_t* p, Py_ssize_t n) except -1:
-        """Look for the transaction's end in its bytes that have arrived; whether its events may be handled."""
+        """Look for the transaction's end in the bytes that have arrived; return whether its events
+        may be handled.
+        """
         cdef Py_ssize_t size
         while n - self.look_at >= 4:
             size = <Py_ssize_t>little(p + self.look_at, 3)
@@ -569,7 +583,8 @@ cdef class LogDecoder:
             if self.look_at + 4 + size > n:
                 break
             if size == 0 or p[self.look_at + 4] != 0:
-                self.packet(p + self.look_at + 4, size)  # the connection ends here, and with it what is known of the transaction
+                # The connection ends here, so nothing more of the transaction is known.
+                self.packet(p + self.look_at + 4, size)
                 self.off = 1
                 return 0
             if self.ends_with(p, size):
@@ -589,7 +604,9 @@ cdef class LogDecoder:
         return 0
 
     cdef bint ends_with(self, const uint8_t* base, Py_ssize_t n) except -1:
-        """Whether the transaction ends with the event at ``look_at``, whose packet has ``n`` bytes."""
+        """Return whether the event at ``look_at``, in a packet of ``n`` bytes, ends the
+        transaction.
+        """
         cdef const uint8_t* p = base + self.look_at + 5
         cdef Py_ssize_t size = n - 1
         cdef int t
@@ -655,7 +672,9 @@ cdef class LogDecoder:
         return 0
 
     cdef bint looked_at_is_sound(self, const uint8_t* base) except -1:
-        """Whether no end can have been missed for a damaged event. One that is damaged is met again where it is handled."""
+        """Return whether no damaged event can have hidden an earlier end. A damaged one is reported
+        later, when it is handled.
+        """
         cdef Py_ssize_t at = 0, size
         cdef Event e
         if not self.checksum:
@@ -669,10 +688,12 @@ cdef class LogDecoder:
             at += 4 + size
         return 1
 
-    # --- packets and events --------------------------------------------------------------------------------------------
+    # --- packets and events -----------------------------------------------------------------------
 
     cdef int join(self, const uint8_t* p, Py_ssize_t n) except -1:
-        """One more packet of an event that has several; those of a compressed transaction are put into a file. # I6"""
+        """Append a packet of an event that has several; those of a compressed transaction go into a
+        file. # I6
+        """
         if (self.joined.len if self.spooled is None else self.spooled_len) + n > self.event_bytes_max:
             self.kind = 0
             raise self.damaged(f"an event of more than {self.event_bytes_max} bytes")
@@ -691,7 +712,7 @@ cdef class LogDecoder:
         return 0
 
     cdef int spooled_packet(self) except -1:
-        """``packet`` for a compressed transaction in a file."""
+        """Handle a compressed transaction in a file, like ``packet``."""
         cdef Event e
         cdef bytes head = unpacking.FilePart(self.spooled, 1, 1 + HEADER)[:]
         cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(head)
@@ -717,19 +738,20 @@ cdef class LogDecoder:
         return 0
 
     cdef int put_position(self, Event* e, int64_t log_pos, int64_t size) except -1:
-        """Where an event stands: its header has the low 32 bits of the position behind it."""
+        """Set the event's positions. Its header has the low 32 bits of the position after it."""
         if log_pos == 0 or e.flags & FLAG_ARTIFICIAL:
             e.start = e.next = self.event_end
         else:
             e.next = (self.event_end & ~<int64_t>0xFFFFFFFF) | log_pos
-            if e.next + <int64_t>0x80000000 < self.event_end:  # the header's field has 32 bits, a file may be longer
+            # The header's field has 32 bits, but a file may be longer.
+            if e.next + <int64_t>0x80000000 < self.event_end:
                 e.next += <int64_t>1 << 32
             e.start = e.next - size
         e.low = e.start << 23
         return 0
 
     cdef int packet(self, const uint8_t* p, Py_ssize_t n) except -1:
-        """One whole packet. Handlers change nothing before they can no longer fail."""
+        """Handle one whole packet. Handlers change nothing before they can no longer fail."""
         cdef Event e
         cdef Py_ssize_t size
         cdef uint32_t length
@@ -765,7 +787,7 @@ cdef class LogDecoder:
                 raise self.damaged("a format description that is too short")
             checked = p[size - 5] == 1
         elif e.type_code == ROTATE and e.flags & FLAG_ARTIFICIAL:
-            # Made up before a format is known: MariaDB puts a checksum as it was asked to, MySQL none.
+            # Generated before a format is known. MariaDB adds a checksum as requested, MySQL none.
             checked = size >= HEADER + CHECKSUM and self.sound(p, size, &e)
         if checked:
             if size < HEADER + CHECKSUM:
@@ -784,7 +806,9 @@ cdef class LogDecoder:
         return 0
 
     cdef int pass_unreadable(self, Event* e, Py_ssize_t size) except -1:
-        """Leave out an event that cannot be read. Its header may be damaged too, so its end comes from its size; a table map takes all others with it."""
+        """Leave out an unreadable event. Its header may be damaged, so its end is computed from its
+        size. A table map takes all others with it.
+        """
         cdef Py_ssize_t i
         if e.type_code == TABLE_MAP:
             self.by_id.clear()
@@ -800,7 +824,9 @@ cdef class LogDecoder:
         return 0
 
     cdef bint sound(self, const uint8_t* p, Py_ssize_t size, Event* e) except -1:
-        """Whether the CRC32 at the end fits. A log file that was open when it was read has a flag set that the sum does not count."""
+        """Return whether the CRC32 at the end fits. A log file that was open when read has a flag
+        set that the checksum does not cover.
+        """
         cdef uint32_t want = <uint32_t>little(p + size - CHECKSUM, 4)
         cdef uint8_t header[HEADER]
         if crc32_of(0, p, size - CHECKSUM) == want:
@@ -883,11 +909,11 @@ cdef class LogDecoder:
         return 0
 
     cdef inline bint sent_before(self) noexcept:
-        """Whether the next event of the open transaction was given out before the restart."""
+        """Return whether the next event of the open transaction was returned before the restart."""
         return self.first_transaction and self.in_transaction and self.event_count < self.skip_events
 
     cdef inline int inside(self, Event* e) except -1:
-        """An event that neither begins nor ends a transaction has passed."""
+        """Note that an event passed which neither begins nor ends a transaction."""
         self.pass_(e)
         if self.in_transaction:
             self.event_count += 1
@@ -903,7 +929,7 @@ cdef class LogDecoder:
         return 0
 
     cdef int finish(self, Event* e) except -1:
-        """The transaction ends with this event."""
+        """Note that the transaction ends with this event."""
         cdef Range* r
         cdef Py_ssize_t i
         self.count_end(e)
@@ -947,7 +973,7 @@ cdef class LogDecoder:
         return 0
 
     cdef int begin(self, Event* e) except -1:
-        """The transaction begins with this event."""
+        """Note that the transaction begins with this event."""
         if not self.opened:
             self.transaction = e.start
         self.pass_(e)
@@ -957,7 +983,9 @@ cdef class LogDecoder:
         return 0
 
     cdef int begin_counts(self, Event* e) except -1:
-        """The records that follow are counted; the transaction's BEGIN is reported unless it was before the restart."""
+        """Count the records that follow. Report the transaction's BEGIN, unless that was before the
+        restart.
+        """
         if not self.transactions:
             return 0
         name = self.gtid() if self.has_gtid else f"file={self.file},pos={e.start}"
@@ -977,7 +1005,9 @@ cdef class LogDecoder:
         return 0
 
     cdef inline int count_end(self, Event* e) except -1:
-        """Before the event that ends the transaction is passed. The counts stay until then: an item may be cut in between."""
+        """Report the transaction's END, before the event that ends it is passed. The counts stay
+        until then, because an item may be cut in between.
+        """
         if self.counts is not None and not self.ended:
             self.ended = 1
             self.put_border(TransactionBorder(self.counts.id, self.time_of(e), dict(self.counts_tables)))
@@ -989,10 +1019,11 @@ cdef class LogDecoder:
         self.source_ts_us = border.ts_us
         return 0
 
-    # --- kinds of events -----------------------------------------------------------------------------------------------
+    # --- kinds of events --------------------------------------------------------------------------
 
     cdef int format_description(self, Event* e) except -1:
-        cdef uint8_t algorithm = e.body[e.n - 1]  # the last byte before the checksum, which this event always has
+        # The last byte before the checksum, which this event always has.
+        cdef uint8_t algorithm = e.body[e.n - 1]
         if algorithm > 1 and algorithm != 255:
             raise self.damaged(f"checksums of kind {algorithm}; run SET GLOBAL binlog_checksum=CRC32 on the source")
         self.checksum = algorithm == 1
@@ -1019,7 +1050,7 @@ cdef class LogDecoder:
         self.set_file(name)
         self.event_end = pos
         self.moved = 1
-        if self.in_transaction:  # cut by a crash of the server: no transaction goes on in another file
+        if self.in_transaction:  # The server crashed: no transaction continues in another file.
             self.first_transaction = 0
         self.in_transaction = 0
         self.opened = 0
@@ -1055,7 +1086,7 @@ cdef class LogDecoder:
             raise self.damaged("a query event that is too short")
         text = e.body + skip
         n = e.n - skip
-        if self.void_:  # the first half of an ALTER, or one that has failed
+        if self.void_:  # The first half of an ALTER, or one that failed.
             self.finish(e)
             return 0
         if n == 5 and memcmp(text, b"BEGIN", 5) == 0:
@@ -1106,7 +1137,7 @@ cdef class LogDecoder:
         at = 25 + 17
         if e.n >= at + 7 and e.body[25] == 2:
             commit = <int64_t>little(e.body + at, 7)
-            if commit >> 55:  # another server committed it first, at a time of its own
+            if commit >> 55:  # Another server committed it first, at a time of its own.
                 commit = 0
                 if e.n >= at + 14:
                     commit = <int64_t>little(e.body + at + 7, 7)
@@ -1136,7 +1167,9 @@ cdef class LogDecoder:
         return 0
 
     cdef int set_mysql_gtid(self, const uint8_t* sid, const char* tag, Py_ssize_t tag_len, int64_t number) except -1:
-        """Note the GTID; its text's head stays from the transaction before if the server is the same."""
+        """Note the GTID. If the server is that of the last transaction, the beginning of the text
+        stays.
+        """
         cdef Source_* s
         cdef Py_ssize_t i
         cdef Source_* grown
@@ -1171,7 +1204,9 @@ cdef class LogDecoder:
         return 0
 
     cdef int tagged_gtid_event(self, Event* e) except -1:
-        """GTID_TAGGED_LOG_EVENT: fields with numbers, integers of variable length (libs/mysql/serialization)."""
+        """Read GTID_TAGGED_LOG_EVENT: numbered fields, integers of variable length
+        (libs/mysql/serialization).
+        """
         cdef const uint8_t* p = e.body
         cdef const uint8_t* end = e.body + e.n
         cdef uint64_t value, field, last_field, size
@@ -1228,7 +1263,8 @@ cdef class LogDecoder:
         return 0
 
     cdef const uint8_t* varlen(self, const uint8_t* p, const uint8_t* end, uint64_t* value) except NULL:
-        """The first byte's trailing ones give how many bytes follow."""
+        """Read an integer. The trailing ones of the first byte are the number of bytes that follow.
+        """
         cdef int more = 0
         cdef uint8_t first
         if p >= end:
@@ -1254,7 +1290,7 @@ cdef class LogDecoder:
         domain = <int64_t>little(e.body + 8, 4)
         flags = e.body[12]
         if flags & PREPARED_XA:
-            self.emit_batch(0)  # its rows may be taken back: they come by themselves
+            self.emit_batch(0)  # Its rows may be undone, so they come in items of their own.
         n = digits_of(<uint64_t>domain, self.gtid_text)
         self.gtid_text[n] = 45
         n += 1 + digits_of(e.server_id, &self.gtid_text[n + 1])
@@ -1267,7 +1303,7 @@ cdef class LogDecoder:
         self.has_gtid = 1
         self.open_(e, 0)
         self.excluded = self.gtid_included is not None and not self.gtid_included(f"{domain}-{e.server_id}")
-        n = 13  # extra flags stand behind the fields that the first flags name
+        n = 13  # The extra flags follow the fields announced by the first flags.
         if flags & GROUP_COMMIT_ID:
             n += 8
         if flags & (PREPARED_XA | COMPLETED_XA) and n + 6 <= e.n:
@@ -1284,10 +1320,12 @@ cdef class LogDecoder:
             self.stopped = 1
         return 0
 
-    # --- compressed parts ----------------------------------------------------------------------------------------------
+    # --- compressed parts -------------------------------------------------------------------------
 
     cdef int unpack(self, Event* e, object body) except -1:
-        """A compressed transaction: its events come one by one from ``packed_event``, before the next packet is looked at."""
+        """Open a compressed transaction. ``packed_event`` then handles its events one by one,
+        before the next packet.
+        """
         if self.payload is not None:
             raise self.damaged("a compressed transaction inside another one")
         try:
@@ -1305,10 +1343,11 @@ cdef class LogDecoder:
         return 0
 
     cdef int packed_event(self) except -1:
-        """One event of the compressed transaction, or its end.
+        """Handle one event of the compressed transaction, or its end.
 
-        Such an event has no checksum, and its header's position means nothing: it stands where the whole transaction stands, and its
-position in the unpacked bytes keeps D7's numbers apart and rising, the same after every restart.
+        Such an event has no checksum, and the position in its header has no meaning: its position
+        is that of the whole transaction. Its offset in the unpacked bytes keeps the
+        numbers of ``source.sequence`` (D7) distinct and ascending, the same after every restart.
         """
         cdef Event e
         cdef const uint8_t* p
@@ -1349,7 +1388,9 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         return 0
 
     cdef bint unpacked(self, int64_t size) except -1:
-        """Have so many bytes of the compressed transaction at ``inner_at``; 0 when it has no more."""
+        """Have this many bytes of the compressed transaction at ``inner_at``; return 0 if it has no
+        more.
+        """
         while self.inner.len - self.inner_at < size:
             try:
                 piece = self.payload.read()
@@ -1365,7 +1406,9 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         return 1
 
     cdef int inflate(self, Event* e) except -1:
-        """MariaDB's log_bin_compress: the same events with their statement or their rows packed; everything in front of that is plain."""
+        """Handle an event of MariaDB's log_bin_compress: the usual event with its statement or rows
+        packed. Everything before those is plain.
+        """
         cdef Event plain_ = e[0]
         cdef Py_ssize_t head
         cdef uint64_t table_id
@@ -1390,7 +1433,7 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
             else:
                 table = self.by_id.get(table_id)
             if table is None or table.kind == TABLE_IGNORED or self.sent_before():
-                return self.handle(&plain_)  # nobody looks at its rows
+                return self.handle(&plain_)  # Its rows are not read.
             head = self.rows_head(e, head, 2 if plain_.type_code in (UPDATE_ROWS_V1, UPDATE_ROWS) else 1)
         if head > e.n:
             raise self.damaged("a compressed event that is too short")
@@ -1409,7 +1452,9 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         return 0
 
     cdef Py_ssize_t rows_head(self, Event* e, Py_ssize_t at, int bitmaps) except -1:
-        """Where the rows of a rows event begin: behind the number of columns and the bitmaps of those that are there."""
+        """Return the offset of a rows event's rows: after the number of columns and the bitmaps of
+        present ones.
+        """
         cdef int width
         cdef uint64_t columns
         if at >= e.n:
@@ -1426,7 +1471,7 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
             raise self.damaged("a rows event that is too short")
         return at + bitmaps * <Py_ssize_t>((columns + 7) // 8)
 
-    # --- tables and rows -----------------------------------------------------------------------------------------------
+    # --- tables and rows --------------------------------------------------------------------------
 
     cdef int table_map(self, Event* e) except -1:
         cdef uint64_t table_id
@@ -1481,7 +1526,7 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
             encoder = self.resolve(body, self.offset(0))
             if encoder is IGNORED_FOR_NOW:
                 table.kind = TABLE_IGNORED
-                table.body = b""  # no table map equals it, so the next one asks again
+                table.body = b""  # No table map equals it, so the next one asks again.
                 return table
             if encoder is None or encoder is ROWS_PARKED:
                 table.kind = TABLE_IGNORED
@@ -1516,7 +1561,8 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         else:
             table = self.by_id.get(table_id)
         if table is None:
-            if table_id == DUMMY_TABLE:  # the server's mark for "statement end" when it filtered all rows away
+            # the server's mark for "statement end" when it filtered all rows away
+            if table_id == DUMMY_TABLE:
                 self.inside(e)
                 return 0
             raise self.damaged(f"rows of table number {table_id} without its table map")
@@ -1531,7 +1577,8 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         if table.kind == TABLE_PASSED and not silent:
             return self.pass_on(e, table)
         if table.kind == TABLE_SLOW and self.sent_before():
-            note = getattr(table.output.encoder, "note", None)  # of an encoder that decides by what the transaction did before
+            # An encoder that decides by the earlier rows of the transaction has it.
+            note = getattr(table.output.encoder, "note", None)
             if note is not None:
                 note(chr(op), PyBytes_FromStringAndSize(<char*>e.body, e.n), version, self.file, self.transaction)
         if table.kind != TABLE_IGNORED and not silent and self.left_out:
@@ -1544,7 +1591,7 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
             else:
                 self.pass_on(e, table)
                 if self.payload is not None or self.transactions:
-                    self.stopped = 1  # the reader reports how many records come of it
+                    self.stopped = 1  # The reader reports how many records it makes of them.
         else:
             self.inside(e)
             if table.kind == TABLE_IGNORED and not silent:
@@ -1555,7 +1602,7 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         return 0
 
     cdef int pass_on(self, Event* e, _Table table) except -1:
-        """Rows that the reader looks at itself."""
+        """Return rows as an event that the reader handles itself."""
         self.emit_batch(0)
         gtid, time_us = self.gtid(), self.time_of(e)
         self.inside(e)
@@ -1580,7 +1627,9 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         return 0
 
     cdef int encode(self, Event* e, _Table table, int version, uint8_t op, int64_t skip) except -1:
-        """1 when the rows are records now, 0 when only the reader can show the columns that they lack."""
+        """Encode the rows; return 1 if they are records now, 0 if only the reader can add the
+        columns that they lack.
+        """
         cdef _Output output = table.output
         cdef Ctx ctx
         cdef Py_ssize_t before
@@ -1647,7 +1696,7 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         return 1
 
     cdef int lacks(self, _Output output, Py_ssize_t first) except -1:
-        """Note that the rows of the records from there on have not all values in them."""
+        """Note that the rows of the records from ``first`` on lack values."""
         table = output.encoder.plan.table.id
         self.lacking.setdefault(table, set()).update([key for key in output.keys[first:] if key is not None])
         return 0
@@ -1661,7 +1710,9 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
             self.deleted += rows
 
     cdef int begin_segment(self, _Output output) except -1:
-        """The output's lists are the next segment; the segment of its topic that was filled up to now takes no more rows, for they would overtake these. # I2"""
+        """Begin a segment with the output's lists. The topic's last segment takes no more rows,
+        because they would overtake these. # I2
+        """
         cdef _Output last = self.last_outputs.get(output.topic)
         if last is not None:
             last.item = -1
@@ -1671,7 +1722,9 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         return 0
 
     cdef int encode_slowly(self, Event* e, _Output output, int version, uint8_t op, int64_t skip, int64_t source_ts_us) except -1:
-        """Rows of an encoder that is not ours: a converter without a compiled form, or a chain of transforms."""
+        """Encode rows with an encoder in Python: a converter without a compiled form, or a chain of
+        transforms.
+        """
         cdef Py_ssize_t base = len(output.keys)
         context = BinlogContext(
             file=self.file,
@@ -1697,7 +1750,7 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         for index, header in headers.items():
             output.headers[base + index] = header
             moved += header[0][0] == rowplan.OLD_KEY_HEADER and "d" not in output.encoder.plan.skipped_operations
-        # A key that has changed is a delete and a create.
+        # A changed key makes a delete and a create.
         self.count_rows(op, sum([value is not None for value in values]) - moved)
         if not values and chr(op) in output.encoder.plan.skipped_operations:
             self.skipped_operations += 1
@@ -1706,10 +1759,10 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
             self.lacks(output, base)
         return 0
 
-    # --- items -----------------------------------------------------------------------------------------------------------
+    # --- items ------------------------------------------------------------------------------------
 
     cdef int emit_batch(self, bint always) except -1:
-        """End the current item; ``always`` also one that has only a position."""
+        """End the current item; with ``always`` even one that has only a position."""
         if not self.records and not always:
             return 0
         self.items.append(
@@ -1732,11 +1785,15 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         self.records = 0
         self.bytes_ = 0
         if self.payload is not None:
-            self.stopped = 1  # a few bytes of a compressed transaction may hold any number of rows: one item at a time
+            # A few bytes of a compressed transaction may hold any number of rows: one item at a
+            # time.
+            self.stopped = 1
         return 0
 
     cdef int put_event(self, Event* e, object gtid, int64_t time_us) except -1:
-        """An event that the reader decides on; called after the position has moved behind it, with what the transaction's end forgets."""
+        """Append an event for the reader's decision. Called after the position has moved past it,
+        with values that the transaction's end resets.
+        """
         self.items.append(
             LogEvent(
                 type_code=e.type_code,
@@ -1757,7 +1814,7 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         return 0
 
     cdef int put_packet(self, int type_code, const uint8_t* p, Py_ssize_t n) except -1:
-        """ERR or EOF: the server ends the stream."""
+        """Append an ERR or EOF packet, by which the server ends the stream."""
         self.emit_batch(0)
         self.items.append(
             LogEvent(
@@ -1778,7 +1835,9 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         return 0
 
     cdef object offset(self, bint with_delta):
-        """The offset; ``with_delta`` hands over the finished transactions and empties their list."""
+        """Return the offset; ``with_delta`` includes the finished transactions and empties their
+        list.
+        """
         cdef Py_ssize_t i
         cdef Range* r
         delta = []
@@ -1818,7 +1877,7 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         return self.epoch << 32 | self.file_index
 
     cdef object damaged(self, what):
-        """An error of the stream itself, with the position at which it was met."""
+        """Return an error of the stream itself, with its position."""
         at = self.event_end if self.payload is None else self.payload_start
         return DamagedLogError(
             f"the log at {self.file or 'its start'}:{at} holds {what}; check the log with mysqlbinlog --verify-binlog-checksum, "
@@ -1827,7 +1886,7 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         )
 
     cdef object located(self, error, Event* e):
-        """The same error with the event's position."""
+        """Return the error with the event's position."""
         return DefiniteError(f"{error} (event at {self.file}:{e.start})")
 
     cdef object bad_rows(self, error, Event* e):
@@ -1838,7 +1897,9 @@ _NEVER_PACKED = unpacking.NEVER_PACKED
 
 
 cdef inline bint left_out_kind(int t) noexcept:
-    """Rows events and table maps: what can be left out of a log with no harm but the rows."""
+    """Return whether the type is a rows event or a table map. Leaving one out of a log loses its
+    rows and nothing else.
+    """
     return (
         t == TABLE_MAP
         or WRITE_ROWS <= t <= DELETE_ROWS

@@ -1,14 +1,16 @@
-# FastPlan: rows of one table version to finished Avro records, without a Python object but the key and value bytes themselves.
+# FastPlan: rows of one table version to finished Avro records, without Python objects except the
+# bytes of key and value.
 #
-# A plan is an array of columns, each with an operation for the log's image and one for a result set. A row is encoded once into a buffer; its
-# record is put together from that and from parts of the envelope that are the same for a whole rows event. The extent of every field is found and
-# checked against the end of the row once (``row_of_log``, ``row_of_result``) before an operation sees it. Column kinds without an
-# operation call the dialect's reader and Avro's plain writer (OP_CALL).
+# A plan is an array of columns, each with one operation for the log's image and one for a result
+# set. A row is encoded once into a buffer. Its record is assembled from that and from parts of the
+# envelope that are the same for a whole rows event. The extent of every field is found and checked
+# against the end of the row once (``row_of_log``, ``row_of_result``), before an operation sees it.
+# Column kinds without an operation call the dialect's reader and Avro's plain writer (OP_CALL).
 
 cdef enum Op:
     OP_SKIP = 0
     OP_CALL
-    OP_CONSTANT  # a mask: the zero's field holds the bytes, NULL has them too
+    OP_CONSTANT  # a mask: its bytes are in the zero's field, also for NULL
     OP_S1  # from here on: fixed widths, see ``plain``
     OP_U1
     OP_S2
@@ -57,18 +59,20 @@ cdef struct Col:
     int precision
     int scale
     int fsp
-    bint of_day           # a time of day: what is none goes to the dialect's reader
-    int64_t unit          # microseconds divided (positive) or multiplied (negative) by this
+    bint of_day           # a time of day: other values go to the dialect's reader
+    int64_t unit          # microseconds are divided (positive) or multiplied (negative) by this
     Py_ssize_t pad
     int slot              # index in the key, -1 for none
-    bint apart            # the key's bytes are not the row's: column count + slot makes them
+    bint apart  # the key's bytes are not the row's: the column at column count + slot makes them
     Py_ssize_t zero_len   # -1: no zero
     const uint8_t* zero
     const uint8_t** members
     Py_ssize_t* member_len
     Py_ssize_t members_count
-    # the date met last, for rows near each other often have the same one
-    int64_t date          # as the source writes it, a result set's with FROM_RESULT, for the numbers overlap; -1: none yet
+    # the last date, since neighbouring rows often have the same one
+    # as the source writes it; a result set's with FROM_RESULT, because the numbers overlap; -1:
+    # none yet
+    int64_t date
     int64_t date_days
     uint8_t date_text[11]
     bint adjust_years
@@ -86,7 +90,7 @@ cdef struct Ctx:
     Py_ssize_t snapshot_len
     const char* transaction    # NULL: no transaction block
     Py_ssize_t transaction_len
-    int64_t total              # the transaction's records before this event's first, in all and of its table
+    int64_t total  # the transaction's records before this event's first, in all and of its table
     int64_t of_table
     int64_t pos
     int64_t server_id
@@ -120,15 +124,16 @@ cdef class FastPlan:
     cdef Buf keys          # the two key structs
     cdef Buf parts         # the envelope's parts of this event
     cdef Py_ssize_t part1, part2, part3
-    cdef Py_ssize_t op_at  # where the operation's letter stands in part 3
-    cdef Py_ssize_t order_at  # where in part 3 a record's numbers in its transaction belong; 0 without transaction block
+    cdef Py_ssize_t op_at  # offset of the operation's letter in part 3
+    # offset in part 3 of a record's numbers in its transaction; 0 without transaction block
+    cdef Py_ssize_t order_at
     cdef int64_t total, of_table  # those of the last record
     cdef char low_digits[24]
     cdef Py_ssize_t low_len
     cdef char sequence[64]
     cdef Py_ssize_t sequence_head
     cdef object keep       # owns the bytes that ``cols`` points into
-    cdef bint any_apart    # whether a column of the key has other bytes there than in the row
+    cdef bint any_apart    # true if a column of the key has other bytes there than in the row
     cdef list key_readers  # for keys in headers
     cdef list log_readers
     cdef list result_readers
@@ -136,11 +141,11 @@ cdef class FastPlan:
     cdef bytes key_prefix, value_prefix, head, middle, table_name
     cdef uint8_t before_some, before_null, after_some, after_null
     cdef bint tombstones, skip_unchanged, skip_c, skip_u, skip_d
-    cdef bint lacks            # whether the rows of the last event have no value in a column of records
+    cdef bint lacks            # true if rows of the last event lack a value of a captured column
     cdef bint busy             # the buffers serve one caller at a time
-    cdef Py_ssize_t out_bytes  # of all records so far; a decoder takes differences
-    cdef int64_t left_out      # rows of the event that are updates, which are not written
-    cdef int64_t out_unchanged # the same of rows left out because nothing changed
+    cdef Py_ssize_t out_bytes  # bytes of all records so far; a decoder takes differences
+    cdef int64_t left_out      # updates of the event that are not written
+    cdef int64_t out_unchanged # rows left out because nothing changed
 
     def __cinit__(self):
         self.cols = NULL
@@ -190,10 +195,12 @@ cdef class FastPlan:
         free(self.keys.data)
         free(self.parts.data)
 
-    # --- made once ---------------------------------------------------------------------------------------------------
+    # --- made once --------------------------------------------------------------------------------
 
     def _column(self, Py_ssize_t index):
-        """A column of the row, or behind those a column of the key whose bytes are not the row's."""
+        """Prepare a column of the row or, after those, a column of the key whose bytes are not the
+        row's.
+        """
         cdef Col* c = &self.cols[index]
         cdef Py_ssize_t at = self.column_at(index)
         plan = self.plan
@@ -257,7 +264,9 @@ cdef class FastPlan:
         return 0
 
     cdef Py_ssize_t column_at(self, Py_ssize_t index):
-        """Which column of the table: those of the key that stand apart come behind them."""
+        """Return the column of the table. Columns of the key with bytes of their own come after the
+        table's.
+        """
         return index if index < self.count else self.plan.key[index - self.count]
 
     cdef int _log_op(self, Col* c, column, Py_ssize_t index) except -1:
@@ -289,7 +298,7 @@ cdef class FastPlan:
         return _LOG_OPS.get((source, form), OP_CALL)
 
     cdef int _members(self, Col* c, texts, bint framed) except -1:
-        """Texts as UTF-8, ready to copy: with their length in front for one that stands alone."""
+        """Prepare texts as UTF-8 to copy, each with a length prefix if ``framed``."""
         cdef Py_ssize_t i, longest = 0, total = 0
         raw = [text.encode() for text in texts]
         encoded = [avro.encode(_STRING, text) for text in texts] if framed else raw
@@ -308,7 +317,7 @@ cdef class FastPlan:
         return 0
 
     def _envelope(self):
-        """The parts of the envelope that no event changes."""
+        """Prepare the parts of the envelope that are the same for all events."""
         plan = self.plan
         fields = {f.name: f.schema for f in plan.value_schema.fields}
         before, after = fields["before"], fields["after"]
@@ -325,7 +334,7 @@ cdef class FastPlan:
         self.skip_u = "u" in plan.skipped_operations
         self.skip_d = "d" in plan.skipped_operations
 
-    # --- one event ---------------------------------------------------------------------------------------------------
+    # --- one event --------------------------------------------------------------------------------
 
     cdef int begin(self, Ctx* ctx, uint8_t op) except -1:
         """Build the parts of the envelope that all rows of an event share."""
@@ -412,7 +421,7 @@ cdef class FastPlan:
         self.low_len = signed_digits(low, self.low_digits)
 
     cdef inline void next_low(self, int64_t low) noexcept:
-        """Count the text one up; ``low`` is the new number, for the cases with a carry."""
+        """Increment the text by one; ``low`` is the new number, for cases with a carry."""
         cdef char* last = &self.low_digits[self.low_len - 1]
         if 48 <= last[0] < 57 and self.low_digits[0] != 45:
             last[0] += 1
@@ -420,7 +429,7 @@ cdef class FastPlan:
             self.low_len = signed_digits(low, self.low_digits)
 
     cdef object record(self, uint8_t op, const uint8_t* before, Py_ssize_t before_len, const uint8_t* after, Py_ssize_t after_len, int64_t row):
-        """One value's bytes; ``before`` and ``after`` are encoded rows or NULL."""
+        """Return the bytes of one value; ``before`` and ``after`` are encoded rows or NULL."""
         cdef uint8_t row_text[12]
         cdef Py_ssize_t row_len = put_long(row_text, row) - row_text
         cdef uint8_t order_text[20]
@@ -480,10 +489,10 @@ cdef class FastPlan:
         w[self.op_at - self.part2] = op
         return value
 
-    # --- one row -----------------------------------------------------------------------------------------------------
+    # --- one row ----------------------------------------------------------------------------------
 
     cdef const uint8_t* row_of_log(self, const uint8_t* p, const uint8_t* end, Span* key) except NULL:
-        """Append one row image to ``rows`` as Avro; gives where it ends."""
+        """Append one row image to ``rows`` as Avro; return the image's end."""
         cdef Buf* b = &self.rows
         cdef const uint8_t* bitmap = p
         cdef Py_ssize_t i, n, start
@@ -535,7 +544,9 @@ cdef class FastPlan:
         return p
 
     cdef const uint8_t* row_of_result(self, const uint8_t* p, const uint8_t* end, Span* key) except NULL:
-        """The same for a binary result-set row, from its leading zero byte on."""
+        """Append one binary result-set row, from its leading zero byte on, to ``rows`` as Avro;
+        return its end.
+        """
         cdef Buf* b = &self.rows
         cdef const uint8_t* bitmap = p + 1
         cdef Py_ssize_t i, n, start, width
@@ -593,7 +604,9 @@ cdef class FastPlan:
         return p
 
     cdef int put_apart(self, Col* c, const uint8_t* p, Py_ssize_t n, Span* key, bint log) except -1:
-        """A column of the key whose bytes are not the row's, behind the others in ``keys``; ``p`` NULL for NULL."""
+        """Append a column of the key whose bytes are not the row's to ``keys``; ``p`` NULL for
+        NULL.
+        """
         cdef Py_ssize_t index = self.count + c.slot
         cdef Col* own = &self.cols[index]
         cdef Buf* b = &self.keys
@@ -615,13 +628,13 @@ cdef class FastPlan:
         return 0
 
     cdef inline const uint8_t* key_bytes(self, Py_ssize_t slot, const uint8_t* row):
-        """Where the span of a column of the key counts from."""
+        """Return the base of the spans of a column of the key."""
         if self.any_apart and self.cols[self.count + slot].included:
             return self.keys.data
         return row
 
     cdef inline int put_nothing(self, Col* c, Buf* b, Py_ssize_t index) except -1:
-        """NULL, or the zero of a column that has no NULL."""
+        """Append NULL, or the zero of a column that has no NULL."""
         if c.union:
             b.data[b.len] = c.null
             b.len += 1
@@ -633,9 +646,10 @@ cdef class FastPlan:
         return 0
 
     cdef inline int put(self, Col* c, int op, const uint8_t* p, Py_ssize_t n, Buf* b, Py_ssize_t index, bint log) except -1:
-        """Append one field that is not NULL; 0 when it holds what the column cannot mean (an impossible date).
+        """Append one field that is not NULL; return 0 if its value is impossible (such as a date).
 
-        ``n`` is the field's checked extent. ``fixed_max`` bytes are free before it; an operation whose output depends on ``n`` makes room.
+        ``n`` is the field's checked extent. ``fixed_max`` bytes are free before it; an operation
+        whose output depends on ``n`` makes room.
         """
         cdef uint8_t* w
         cdef uint64_t u
@@ -769,7 +783,7 @@ cdef class FastPlan:
             u = little(p, n)
             if c.members_count < 64 and u >> c.members_count:
                 self.refuse(p, n, index)
-            total = -1  # a comma less than members, also where a member is empty
+            total = -1  # one comma fewer than members, even if a member is empty
             for i in range(c.members_count):
                 if u >> i & 1:
                     total += c.member_len[i] + 1
@@ -799,7 +813,9 @@ cdef class FastPlan:
         return 1
 
     cdef int put_called(self, Col* c, const uint8_t* p, Py_ssize_t n, Buf* b, Py_ssize_t index, bint log) except -1:
-        """A kind of column without an operation: the dialect's reader, then Avro's plain writer."""
+        """Append a field of a kind without an operation, by the dialect's reader and Avro's plain
+        writer.
+        """
         cdef Py_ssize_t size
         read = self.log_readers[index] if log else self.result_readers[index]
         value = read(PyBytes_FromStringAndSize(<char*>p, n))
@@ -819,7 +835,9 @@ cdef class FastPlan:
         return 1
 
     cdef int put_mended(self, Col* c, const uint8_t* p, Py_ssize_t n, Buf* b) except -1:
-        """Text that is not UTF-8 although its column claims it: what is broken becomes U+FFFD, as in Java."""
+        """Append text that is not UTF-8 although its column claims it: broken bytes become U+FFFD,
+        as in Java.
+        """
         cdef Py_ssize_t size
         text = (<bytes>PyBytes_FromStringAndSize(<char*>p, n)).decode("utf-8", "replace")
         if c.trim:
@@ -840,7 +858,7 @@ cdef class FastPlan:
         raise AssertionError("the slow reader accepts what the fast one refuses")
 
     cdef int beyond_day(self, const uint8_t* p, Py_ssize_t n, Py_ssize_t index, bint log) except -1:
-        """NULL, or the reader's error."""
+        """Return 0 for NULL, or let the dialect's reader raise its error."""
         reader = self.image.log_reader if log else self.image.result_reader
         if reader(self.plan, self.column_at(index))(PyBytes_FromStringAndSize(<char*>p, n)) is not None:
             raise AssertionError("the slow reader accepts what the fast one refuses")
@@ -853,7 +871,7 @@ cdef class FastPlan:
         return _truncated(self.plan, index)
 
     cdef object key_of(self, Span* key, const uint8_t* row):
-        """The key's bytes, from the spans of its columns in the encoded row."""
+        """Return the key's bytes, from the spans of its columns in the encoded row."""
         cdef Py_ssize_t i, size = PyBytes_GET_SIZE(self.key_prefix)
         cdef uint8_t* w
         for i in range(self.key_count):
@@ -868,7 +886,7 @@ cdef class FastPlan:
         return value
 
     cdef bint same_key(self):
-        """Whether both images have the same key."""
+        """Return whether both images have the same key."""
         cdef Py_ssize_t i, n
         cdef const uint8_t* base
         for i in range(self.key_count):
@@ -881,7 +899,7 @@ cdef class FastPlan:
         return 1
 
     cdef object key_text(self, Span* key):
-        """The key as header text: rare, so through values."""
+        """Return the key as header text, by values, since this is rare."""
         cdef Py_ssize_t slot
         row = {}
         for slot, index in enumerate(self.plan.key):
@@ -894,10 +912,10 @@ cdef class FastPlan:
             row[column.name] = value
         return rowplan.key_text(self.plan, row).encode()
 
-    # --- a rows event ------------------------------------------------------------------------------------------------
+    # --- a rows event -----------------------------------------------------------------------------
 
     cdef const uint8_t* rows_start(self, uint8_t op, const uint8_t* p, const uint8_t* end, int version) except NULL:
-        """Where the rows begin, after the checks of image.rows_start."""
+        """Return the start of the rows, after the checks of image.rows_start."""
         cdef Py_ssize_t i, pass_
         cdef uint64_t width
         cdef Py_ssize_t extra
@@ -940,7 +958,9 @@ cdef class FastPlan:
     cdef int64_t event(
         self, uint8_t op, const uint8_t* body, Py_ssize_t n, int version, int64_t skip_rows, Ctx* ctx, list keys, list values, dict headers
     ) except -1:
-        """Append the records of a rows event, and give how many rows they are; on an error the lists are as before."""
+        """Append the records of a rows event; return the number of rows. On an error the lists are
+        unchanged.
+        """
         cdef const uint8_t* p
         cdef const uint8_t* end = body + n
         cdef int64_t row = 0
@@ -992,7 +1012,9 @@ cdef class FastPlan:
         return max(row - skip_rows, 0) - self.left_out
 
     cdef inline int enter(self) except -1:
-        """Another thread inside (a reader in Python lets it in) would write into the same buffers."""
+        """Mark the plan as in use. Another thread, which a reader in Python may let in, would write
+        into the same buffers.
+        """
         if self.busy:
             raise AssertionError("a row plan was called while it is at work: two threads share it")
         self.busy = 1
@@ -1050,10 +1072,10 @@ cdef class FastPlan:
         self.emit(key, self.record(99, NULL, 0, self.rows.data + before_len, after_len, row), keys, values)
         return 0
 
-    # --- the contract's methods --------------------------------------------------------------------------------------
+    # --- the contract's methods -------------------------------------------------------------------
 
     def encode_rows(self, str op not None, bytes body not None, context not None, *, version=None, Py_ssize_t skip_rows=0):
-        """See rowplan.RowEncoder."""
+        """Encode the rows of an event; see rowplan.RowEncoder."""
         cdef Ctx ctx
         cdef list keys = [], values = []
         cdef dict headers = {}
@@ -1067,7 +1089,7 @@ cdef class FastPlan:
         return keys, values, headers
 
     def encode_chunk(self, rows not None, context not None, dropped_keys not None, str op not None="r"):
-        """See rowplan.RowEncoder."""
+        """Encode the rows of a chunk; see rowplan.RowEncoder."""
         cdef Ctx ctx
         cdef list keys = [], values = []
         cdef const uint8_t[::1] view = rows
@@ -1120,13 +1142,13 @@ cdef class FastPlan:
         return keys, values, dropped, digest
 
     def end_of_rows(self, rows not None, Py_ssize_t start, Py_ssize_t rows_max, Py_ssize_t bytes_max):
-        """See rowplan.RowEncoder."""
+        """Return the offset after the next rows; see rowplan.RowEncoder."""
         cdef const uint8_t[::1] view = rows
         cdef Py_ssize_t size = view.shape[0], at = start, length
         while at < size:
             while True:
                 if size - at < 4:
-                    return size  # encode_chunk says so
+                    return size  # encode_chunk raises the error
                 length = <Py_ssize_t>little(&view[at], 3)
                 at += 4 + length
                 if at >= size:
@@ -1139,7 +1161,7 @@ cdef class FastPlan:
         return size
 
     def fingerprint_chunk(self, rows not None, dropped_keys not None):
-        """See rowplan.RowEncoder."""
+        """Return fingerprints of a chunk's rows; see rowplan.RowEncoder."""
         cdef const uint8_t[::1] view = rows
         cdef const uint8_t* p
         cdef const uint8_t* end
@@ -1184,12 +1206,12 @@ cdef class FastPlan:
             free(out.data)
 
     def check_table_map(self, bytes body not None):
-        """See rowplan.RowEncoder."""
+        """Raise DefiniteError if the table map does not fit the plan; see rowplan.RowEncoder."""
         self.image.check_table_map(self.plan, body)
 
 
 cdef inline uint8_t* plain(Col* c, int op, const uint8_t* p, uint8_t* w) noexcept nogil:
-    """An included field of fixed width: everything about it is checked already."""
+    """Write an included field of fixed width, all of whose checks are done."""
     cdef float single
     cdef double wide
     if c.union:
@@ -1226,7 +1248,9 @@ cdef inline uint8_t* plain(Col* c, int op, const uint8_t* p, uint8_t* w) noexcep
 
 
 cdef inline bint remember_date(Col* c, int64_t key, int64_t year, int64_t month, int64_t day) noexcept nogil:
-    """Days and text of a date, kept for the next row; 0 for one that no calendar has. ``key`` is how the source writes it."""
+    """Note days and text of a date for the next row; return 0 for an impossible date. ``key`` is
+    the date as the source writes it.
+    """
     if key == c.date:
         return 1
     if not possible_day(year, month, day):
@@ -1240,7 +1264,9 @@ cdef inline bint remember_date(Col* c, int64_t key, int64_t year, int64_t month,
 
 
 cdef const uint8_t* next_payload(const uint8_t* p, const uint8_t* end, const uint8_t** payload, Py_ssize_t* n, Buf* joined) except NULL:
-    """The payload of the next row, put together when it takes several packets; gives where the next one begins."""
+    """Set the payload of the next row, joined if it spans packets; return the start of the packet
+    after it.
+    """
     cdef Py_ssize_t length
     cdef bint first = 1
     joined.len = 0
@@ -1268,7 +1294,7 @@ cdef const uint8_t* next_payload(const uint8_t* p, const uint8_t* end, const uin
 
 
 cdef inline int64_t fraction_micros(const uint8_t* p, Py_ssize_t n) noexcept nogil:
-    """A big-endian fraction of 0 to 3 bytes."""
+    """Return the microseconds of a big-endian fraction of 0 to 3 bytes."""
     if n == 0:
         return 0
     if n == 1:
@@ -1279,7 +1305,9 @@ cdef inline int64_t fraction_micros(const uint8_t* p, Py_ssize_t n) noexcept nog
 
 
 cdef inline int64_t time2_micros(const uint8_t* p, Py_ssize_t n) noexcept nogil:
-    """TIME2: the whole field, fraction included, is one number with an offset."""
+    """Return the microseconds of a TIME2. The whole field with its fraction is one number with an
+    offset.
+    """
     cdef Py_ssize_t extra = n - 3
     cdef int64_t packed = <int64_t>big(p, n) - (<int64_t>0x800000 << (8 * extra))
     cdef int64_t sign = 1
@@ -1298,7 +1326,7 @@ cdef inline int64_t time2_micros(const uint8_t* p, Py_ssize_t n) noexcept nogil:
 
 
 cdef tuple _fill(Ctx* ctx, context):
-    """The context as C values; gives what owns their bytes."""
+    """Fill ``ctx`` with C values of the context; return the objects that own their bytes."""
     file = context.file.encode()
     gtid = None if context.gtid is None else context.gtid.encode()
     query = None if context.query is None else context.query.encode()
@@ -1403,7 +1431,9 @@ _RESULT_SIZES = {
 
 
 cdef Py_ssize_t _result_size(source):
-    """Bytes of a field in a binary result set: 0 for length-encoded, -1 for a packed time."""
+    """Return the bytes of a field in a binary result set: 0 for length-encoded, -1 for a packed
+    time.
+    """
     return _RESULT_SIZES.get(source, 0)
 
 
@@ -1428,7 +1458,9 @@ def _truncated(plan, index):
 
 
 def _check_schemas(plan):
-    """The parts of the envelope are laid out for exactly this shape; another one is a bug of the caller, not of the data."""
+    """Assert the schema for which the parts of the envelope are laid out. Another one is a bug of
+    the caller.
+    """
     names = [f.name for f in plan.value_schema.fields]
     fields = {f.name: f.schema for f in plan.value_schema.fields}
     assert names == ["before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns"], names
@@ -1446,5 +1478,5 @@ def _check_schemas(plan):
 
 
 def compile_plan(plan, image):
-    """The fast encoder of a table version; ``image`` is the dialect's image module."""
+    """Return the fast encoder of a table version; ``image`` is the dialect's image module."""
     return FastPlan(plan, image)
