@@ -1,6 +1,8 @@
-# What every part of the extension builds on: a growing buffer, Avro's varint, UTF-8 checks, calendar and decimal arithmetic.
+# Foundations of the extension: a growing buffer, Avro's varint, UTF-8 checks, calendar and decimal
+# arithmetic.
 #
-# Nothing here touches a Python object. A function that can fail shows it by its result (0 for a buffer that could not grow); callers raise.
+# Nothing here uses a Python object. A function that can fail reports it by its result (0 for a
+# buffer that could not grow), and its caller raises the error.
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
@@ -13,7 +15,7 @@ cdef struct Buf:
 
 
 cdef inline bint room(Buf* b, Py_ssize_t more) noexcept nogil:
-    """Make room for ``more`` bytes behind ``len``; 0 when memory is out."""
+    """Make room for ``more`` bytes after ``len``. Return 0 if there is no memory."""
     cdef Py_ssize_t cap
     cdef uint8_t* data
     if b.cap - b.len >= more:
@@ -30,7 +32,7 @@ cdef inline bint room(Buf* b, Py_ssize_t more) noexcept nogil:
 
 
 cdef inline uint8_t* put_long(uint8_t* w, int64_t value) noexcept nogil:
-    """Avro's zigzag varint; at most ten bytes."""
+    """Write Avro's zigzag varint of at most ten bytes."""
     cdef uint64_t u = (<uint64_t>value << 1) ^ <uint64_t>(value >> 63)
     while u >= 0x80:
         w[0] = <uint8_t>(u | 0x80)
@@ -41,7 +43,9 @@ cdef inline uint8_t* put_long(uint8_t* w, int64_t value) noexcept nogil:
 
 
 cdef inline void copy_short(uint8_t* w, const uint8_t* p, Py_ssize_t n) noexcept nogil:
-    """memcpy for what is mostly short: two copies of fixed size that may overlap are no call."""
+    """Copy bytes that are mostly few: two copies of fixed size, which may overlap, need no call of
+    memcpy.
+    """
     if n > 32:
         memcpy(w, p, n)
     elif n >= 16:
@@ -60,14 +64,14 @@ cdef inline void copy_short(uint8_t* w, const uint8_t* p, Py_ssize_t n) noexcept
 
 
 cdef inline uint8_t* put_run(uint8_t* w, const void* source, Py_ssize_t n) noexcept nogil:
-    """Length, then bytes."""
+    """Write a length and the bytes."""
     w = put_long(w, n)
     copy_short(w, <const uint8_t*>source, n)
     return w + n
 
 
 cdef inline Py_ssize_t digits_of(uint64_t value, char* out) noexcept nogil:
-    """Decimal digits, 20 at most; gives their number."""
+    """Write at most 20 decimal digits and return their number."""
     cdef char reverse[20]
     cdef Py_ssize_t n = 0, i
     while True:
@@ -82,7 +86,7 @@ cdef inline Py_ssize_t digits_of(uint64_t value, char* out) noexcept nogil:
 
 
 cdef inline uint64_t little(const uint8_t* p, Py_ssize_t n) noexcept nogil:
-    """Little-endian number of up to eight bytes."""
+    """Return a little-endian number of up to eight bytes."""
     cdef uint64_t value = 0
     cdef Py_ssize_t i
     for i in range(n):
@@ -91,7 +95,7 @@ cdef inline uint64_t little(const uint8_t* p, Py_ssize_t n) noexcept nogil:
 
 
 cdef inline uint64_t big(const uint8_t* p, Py_ssize_t n) noexcept nogil:
-    """Big-endian number of up to eight bytes."""
+    """Return a big-endian number of up to eight bytes."""
     cdef uint64_t value = 0
     cdef Py_ssize_t i
     for i in range(n):
@@ -100,7 +104,9 @@ cdef inline uint64_t big(const uint8_t* p, Py_ssize_t n) noexcept nogil:
 
 
 cdef inline bint utf8_valid(const uint8_t* p, Py_ssize_t n) noexcept nogil:
-    """Whether the bytes are UTF-8 as RFC 3629 defines it (no surrogates, no overlong forms)."""
+    """Return True if the bytes are UTF-8 as defined by RFC 3629 (no surrogates, no overlong
+    forms).
+    """
     cdef const uint8_t* end = p + n
     cdef uint64_t word
     cdef uint8_t c
@@ -141,7 +147,9 @@ cdef inline bint utf8_valid(const uint8_t* p, Py_ssize_t n) noexcept nogil:
 # --- calendar --------------------------------------------------------------------------------------------------------
 
 cdef inline bint possible_day(int64_t year, int64_t month, int64_t day) noexcept nogil:
-    """Whether the proleptic Gregorian calendar has the day; year 0 is a leap year, and the server knows none after 9999."""
+    """Return True if the proleptic Gregorian calendar has the day. Year 0 is a leap year; the
+    server has no years after 9999.
+    """
     if year > 9999 or month < 1 or month > 12 or day < 1:
         return 0
     if month == 2:
@@ -154,7 +162,9 @@ cdef inline bint possible_day(int64_t year, int64_t month, int64_t day) noexcept
 
 
 cdef inline int64_t days_of(int64_t year, int64_t month, int64_t day) noexcept nogil:
-    """Days since 1970-01-01, for years from 0 (Hinnant, "chrono-Compatible Low-Level Date Algorithms")."""
+    """Return the days since 1970-01-01, for years from 0 on (Hinnant, "chrono-Compatible Low-Level
+    Date Algorithms").
+    """
     cdef int64_t era, yoe, doy, doe
     if month <= 2:
         year -= 1
@@ -166,7 +176,7 @@ cdef inline int64_t days_of(int64_t year, int64_t month, int64_t day) noexcept n
 
 
 cdef inline void civil_of(int64_t days, int64_t* year, int64_t* month, int64_t* day) noexcept nogil:
-    """The date of a day number from 1970-01-01 on."""
+    """Return the date of a number of days since 1970-01-01."""
     cdef int64_t era, doe, yoe, doy, mp
     days += 719468
     era = days // 146097
@@ -199,7 +209,7 @@ cdef inline uint8_t* put_two(uint8_t* w, uint32_t value) noexcept nogil:
 
 
 cdef inline void date_text(uint8_t* w, uint32_t year, uint32_t month, uint32_t day) noexcept nogil:
-    """``2018-06-20T``: eleven bytes."""
+    """Write ``2018-06-20T``, eleven bytes."""
     w = put_two(w, year // 100)
     w = put_two(w, year % 100)
     w[0] = 45
@@ -210,7 +220,9 @@ cdef inline void date_text(uint8_t* w, uint32_t year, uint32_t month, uint32_t d
 
 
 cdef inline uint8_t* put_zoned(uint8_t* w, const uint8_t* date, uint32_t seconds, uint32_t micros, int fsp) noexcept nogil:
-    """``2018-06-20T13:37:03.123Z`` as an Avro string, from its first eleven bytes, with exactly fsp fraction digits."""
+    """Write ``2018-06-20T13:37:03.123Z`` as an Avro string, from its first eleven bytes, with
+    exactly fsp fraction digits.
+    """
     cdef uint8_t fraction[6]
     cdef uint32_t minutes = seconds // 60
     w[0] = <uint8_t>(2 * (20 + (fsp + 1 if fsp else 0)))
@@ -223,7 +235,7 @@ cdef inline uint8_t* put_zoned(uint8_t* w, const uint8_t* date, uint32_t seconds
     if fsp:
         put_two(put_two(put_two(fraction, micros // 10000), micros // 100 % 100), micros % 100)
         w[0] = 46
-        memcpy(w + 1, fraction, 6)  # there is room: what lies behind is written over
+        memcpy(w + 1, fraction, 6)  # there is room, and bytes after the digits are overwritten
         w += 1 + fsp
     w[0] = 90
     return w + 1
@@ -242,7 +254,9 @@ DIGIT_BYTES[:] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4]
 
 
 cdef inline void scale_add(uint32_t* limbs, uint32_t factor, uint32_t more) noexcept nogil:
-    """limbs = limbs * factor + more; 256 bits hold 65 digits whatever the groups' bytes hold."""
+    """Compute limbs = limbs * factor + more. 256 bits hold 65 digits, whatever the bytes of the
+    groups are.
+    """
     cdef uint64_t carry = more
     cdef int i
     for i in range(LIMBS):
@@ -252,7 +266,9 @@ cdef inline void scale_add(uint32_t* limbs, uint32_t factor, uint32_t more) noex
 
 
 cdef inline uint8_t* put_unscaled(uint8_t* w, uint32_t* limbs, bint negative) noexcept nogil:
-    """Two's complement, big-endian, shortest (java.math.BigInteger.toByteArray), as Avro bytes; at most 34 bytes."""
+    """Write the shortest big-endian two's complement (java.math.BigInteger.toByteArray) as Avro
+    bytes, at most 34.
+    """
     cdef uint8_t magnitude[4 * LIMBS + 1]
     cdef int i, first = 0
     cdef uint8_t flip = 0
@@ -282,7 +298,7 @@ cdef inline uint8_t* put_unscaled(uint8_t* w, uint32_t* limbs, bint negative) no
 
 
 cdef inline uint8_t* put_unscaled_64(uint8_t* w, uint64_t value, bint negative) noexcept nogil:
-    """The same for a magnitude of 64 bits."""
+    """Write a magnitude of 64 bits like ``put_unscaled``."""
     cdef uint8_t flip = 0
     cdef int n = 1
     if negative and value:
@@ -305,7 +321,9 @@ cdef inline uint8_t* put_unscaled_64(uint8_t* w, uint64_t value, bint negative) 
 
 
 cdef inline uint8_t* put_packed_decimal(uint8_t* w, const uint8_t* p, int precision, int scale) noexcept nogil:
-    """A packed DECIMAL's unscaled value; the caller has checked that all its bytes are there."""
+    """Write the unscaled value of a packed DECIMAL. The caller must have checked that all its bytes
+    exist.
+    """
     cdef uint32_t limbs[LIMBS]
     cdef int whole = precision - scale
     cdef uint32_t flip = 0 if p[0] & 0x80 else 0xFFFFFFFF
@@ -354,7 +372,9 @@ cdef inline uint8_t* put_packed_decimal(uint8_t* w, const uint8_t* p, int precis
 
 
 cdef inline uint8_t* put_text_decimal(uint8_t* w, const uint8_t* p, Py_ssize_t n, int scale) noexcept nogil:
-    """A decimal's text ``-12.30`` as unscaled value of ``scale``; NULL when the text is no decimal of at most 70 digits."""
+    """Write the text ``-12.30`` of a decimal as an unscaled value of ``scale``. Return NULL if it
+    is not a decimal of at most 70 digits.
+    """
     cdef uint32_t limbs[LIMBS]
     cdef const uint8_t* end = p + n
     cdef bint negative = 0, fraction = 0

@@ -1,4 +1,5 @@
-# What the compiled row plans of every dialect share: checksums and fingerprints, times in a record's unit, the pieces of a schema that bytes depend on.
+# Parts that the compiled row plans of all dialects share: checksums and fingerprints, times in a
+# record's unit, and the properties of a schema that affect bytes.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_Append, PyList_GET_SIZE, PyList_SetSlice
@@ -18,20 +19,22 @@ cdef inline uint32_t crc32_of(uint32_t seed, const uint8_t* p, Py_ssize_t n) noe
 
 
 cdef inline int64_t floor_div(int64_t value, int64_t unit) noexcept nogil:
-    """Division toward the past, as Java's floorDiv and Python's //."""
+    """Return a quotient rounded toward the past, like Java's floorDiv and Python's //."""
     cdef int64_t q = value // unit
     return q - 1 if value % unit < 0 else q
 
 
 cdef inline int64_t in_unit(int64_t micros, int64_t unit) noexcept nogil:
-    """Microseconds in milli-, micro- or nanoseconds; nanoseconds beyond the years 1677 to 2262 wrap, as a Java long does."""
+    """Return microseconds as milli-, micro- or nanoseconds. Nanoseconds outside of the years 1677
+    to 2262 wrap, like a Java long.
+    """
     if unit == 1:
         return micros
     return floor_div(micros, unit) if unit > 0 else <int64_t>(<uint64_t>micros * <uint64_t>-unit)
 
 
 cdef inline Py_ssize_t signed_digits(int64_t value, char* out) noexcept nogil:
-    """Decimal digits with a sign."""
+    """Write decimal digits with a sign and return their number."""
     if value >= 0:
         return digits_of(<uint64_t>value, out)
     out[0] = 45
@@ -44,13 +47,13 @@ _OLD_KEY_HEADER = rowplan.OLD_KEY_HEADER
 
 
 def _branches(schema):
-    """Union bytes of (null, value)."""
+    """Return the union bytes of (null, value)."""
     assert schema.optional
     return (2, 0) if avro.null_branch(schema) else (0, 2)
 
 
 def _rewriting(read, rewrite):
-    """A reader whose value is masked, hashed or cut."""
+    """Return a reader whose value is masked, hashed or truncated."""
     if rewrite is None:
         return read
 

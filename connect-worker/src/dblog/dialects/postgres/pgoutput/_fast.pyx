@@ -1,10 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, embedsignature=True
-"""The compiled hot path of PostgreSQL: tuples and lines of COPY to Avro records (FastPlan), copy messages to batches of them (LogDecoder).
+"""The compiled hot path of PostgreSQL: tuples and lines of COPY become Avro records (FastPlan), and
+copy messages become batches of them (LogDecoder).
 
-It makes what the reference implementations make (rowplan.ReferencePlan with row_image.PostgresImage, decoder_reference.ReferenceLogDecoder), byte for byte;
-property tests compare them. Bounds are checked by hand wherever a length comes from outside; no function that can fail is ``noexcept``. What is of every
-dialect is in ``codecs/_fast_bytes.pxi`` and ``codecs/_fast_record.pxi``; beside this file are ``_fast_text.pxi`` (the server's texts as values),
-``_fast_plan.pxi`` (FastPlan), ``_fast_logged.pxi`` (FastLogged), ``_fast_log.pxi`` (LogDecoder) and ``_fast_stream.pxi`` (transactions under way).
+The results equal those of the reference implementations byte for byte (rowplan.ReferencePlan with
+row_image.PostgresImage, decoder_reference.ReferenceLogDecoder); property tests compare them.
+Lengths that come from outside are checked by hand, and no function that can fail is ``noexcept``.
+
+Code shared by all dialects is in ``codecs/_fast_bytes.pxi`` and ``codecs/_fast_record.pxi``. Beside
+this file are ``_fast_text.pxi`` (the server's texts as values), ``_fast_plan.pxi`` (FastPlan),
+``_fast_logged.pxi`` (FastLogged), ``_fast_log.pxi`` (LogDecoder) and ``_fast_stream.pxi``
+(transactions under way).
 """
 
 import dataclasses

@@ -1,8 +1,10 @@
-# LogDecoder: the copy messages of a replication connection to batches of finished records.
+# LogDecoder turns the copy messages of a replication connection into batches of finished records.
 #
-# Pure: bytes in, items out. A transaction costs no Python object but its records where ``committed`` is a FastLogged. Messages that are rare (a Relation, a
-# TRUNCATE, what pg_logical_emit_message has written) are read by the reference implementation's functions. A message is consumed only when it was handled:
-# after an exception the decoder stands before it, with everything earlier already given out, so a caller may try again or give up. # I4 I5
+# Pure: bytes in, items out. If ``committed`` is a FastLogged, a transaction needs no Python objects
+# except for its records. Rare messages (Relation, TRUNCATE, logical messages) are read by functions
+# of the reference implementation. A message is consumed only after it was handled. After an
+# exception the decoder is positioned before it, and everything earlier has been returned, so a
+# caller may try again or give up. # I4 I5
 
 import struct
 
@@ -19,8 +21,8 @@ cdef int64_t EPOCH_US = messages.POSTGRES_EPOCH_US
 cdef frozenset NO_TABLES = frozenset()
 
 cdef enum:
-    LENGTH = 4            # in front of each copy message
-    XLOG_DATA = 25        # the header of a copy message with a message of the log
+    LENGTH = 4            # length before each copy message
+    XLOG_DATA = 25        # header of a copy message with a message of the log
     KEEPALIVE = 18
     BEGIN = 21
     COMMIT = 26
@@ -31,32 +33,36 @@ cdef enum:
 
 
 cdef class _Output:
-    """The records of one encoder in the segment that is being filled: the one of the item, until another encoder writes into the same topic."""
+    """The records of one encoder in a segment of the current item. They grow until another encoder
+    writes to the same topic.
+    """
 
     cdef object encoder
     cdef FastPlan fast
     cdef str topic
-    cdef str name         # of the table
-    cdef bint settles     # a key may belong to two rows inside a transaction
+    cdef str name         # name of the table
+    cdef bint settles     # True if a key may belong to two rows within a transaction
     cdef list keys
     cdef list values
     cdef dict headers
-    cdef int64_t item     # of the segment; another number than the decoder's: the next rows begin a new one
+    cdef int64_t item     # item of the segment; if it is not the decoder's current one, the next rows begin a new segment
 
 
 cdef class _Table:
-    """A table as its last Relation message has it, and what becomes of its rows."""
+    """A table as its last Relation message describes it, and the treatment of its rows."""
 
     cdef object relation
-    cdef frozenset alone  # its number, as ``committed`` gets it
-    cdef int64_t changed_in  # the last transaction that has changed it, as the decoder counts them
+    cdef frozenset alone  # set of its number, as ``committed`` takes it
+    cdef int64_t changed_in  # number of the last transaction that changed it, as the decoder counts
     cdef bint asked
     cdef bint parked
-    cdef _Output output   # None: there is no encoder
+    cdef _Output output   # None if there is no encoder
 
 
 cdef class LogDecoder:
-    """See the docstrings of the module and of ``_fast.pyi``; ``decoder_reference.ReferenceLogDecoder`` is the reference implementation."""
+    """The decoder of the log. ``_fast.pyi`` explains its methods; the reference implementation is
+    ``decoder_reference.ReferenceLogDecoder``.
+    """
 
     cdef object resolve
     cdef object committed
@@ -80,39 +86,39 @@ cdef class LogDecoder:
     cdef uint64_t lsn
     cdef uint64_t skip_commit
     cdef int64_t skip
-    cdef uint64_t skip_lsn   # where the last change that was taken was written, and which one of that place it was; 0: not known
+    cdef uint64_t skip_lsn   # LSN of the last change taken before, and its number there; 0 if unknown
     cdef int64_t skip_change
     cdef object resumed      # TransactionCounts of the offset where reading began
     cdef str kind
     # the open transaction
-    cdef uint64_t commit_lsn    # 0: there is none
+    cdef uint64_t commit_lsn    # 0 if no transaction is open
     cdef uint32_t xid
-    cdef int64_t event          # its changes that were taken
-    cdef uint64_t change_lsn    # where the last of them was written
-    cdef int64_t change         # how many of that place have come
+    cdef int64_t event          # number of its changes that were taken
+    cdef uint64_t change_lsn    # LSN at which the last of them was written
+    cdef int64_t change         # number of changes read from that LSN
     cdef int64_t ts_us
-    cdef int64_t low            # D7's second number in front of its first change
+    cdef int64_t low            # D7's second number before its first change
     cdef Ctx ctx
     cdef object origin
     cdef bytes origin_bytes
-    cdef int64_t number         # counted from the decoder's beginning
+    cdef int64_t number         # number of the transaction since the decoder was created
     cdef frozenset changed      # numbers of the tables that it has changed
-    # its records, where transactions are reported
+    # records of the transaction, if transactions are reported
     cdef bint transactions
     cdef object counts_
     cdef bytes counts_id
     cdef int64_t total
     cdef list borders
-    cdef dict lacking      # keys of rows of which a record has not all values, by table
+    cdef dict lacking      # by table the keys of rows with a record that lacks values
     # tables
     cdef dict tables         # number -> _Table
     cdef dict outputs        # id(encoder) -> _Output
-    cdef dict last_outputs   # topic -> the _Output whose segment is the topic's last one
+    cdef dict last_outputs   # topic -> the _Output with the topic's last segment
     cdef list slots
     cdef int64_t slot_numbers[SLOTS]
     # output
     cdef list items
-    cdef list segments       # of the item that is being filled
+    cdef list segments       # segments of the current item
     cdef int64_t item
     cdef int64_t records
     cdef int64_t bytes_
@@ -158,7 +164,9 @@ cdef class LogDecoder:
         self.start(LogOffset(lsn=0), epoch=0, now_us=lambda: 0)
 
     def start(self, at not None, *, int64_t epoch, now_us not None):
-        """Begin at an offset: the connection is new, nothing of an earlier one is kept but the tables."""
+        """Begin at an offset, as after connecting. Only the tables are kept from an earlier
+        connection.
+        """
         self.lsn = at.lsn
         self.epoch = epoch
         self.now_us = now_us
@@ -200,7 +208,7 @@ cdef class LogDecoder:
 
     @property
     def counts(self):
-        """What was met so far. Another thread may ask."""
+        """Counts of everything decoded so far. Another thread may read them."""
         return LogCounts(
             bytes=self.log_bytes,
             created=self.created,
@@ -215,7 +223,7 @@ cdef class LogDecoder:
 
     @property
     def held(self):
-        """Whether the last call stopped early and ``feed(b"")`` would go on."""
+        """True if the last call stopped early and ``feed(b"")`` would continue."""
         return self.at < PyBytes_GET_SIZE(self.data)
 
     def forget_tables(self):
@@ -228,11 +236,11 @@ cdef class LogDecoder:
         self.outputs.clear()
 
     def leave_out(self):
-        """Pass over the next row of a captured table: the one that raised BadRowsError."""
+        """Skip the next row of a captured table: the one that raised BadRowsError."""
         self.left_out = 1
 
     def feed(self, bytes data not None):
-        """Take more messages; give what is finished."""
+        """Take more messages and return what is finished."""
         cdef list items
         cdef const uint8_t* base
         cdef Py_ssize_t size, n
@@ -252,7 +260,8 @@ cdef class LogDecoder:
                 self.copy_message(base + self.at + LENGTH, n)
                 self.at += LENGTH + n
         except Exception:
-            # What came before the bad message is given out first; the next call meets it again.
+            # Everything before the bad message is returned first; the next call reads that message
+            # again.
             if not self.items and not self.records:
                 raise
             self.emit_batch(0)
@@ -264,7 +273,7 @@ cdef class LogDecoder:
         return items
 
     def flush(self):
-        """Give out what is pending, and the position if it has moved."""
+        """Return everything that is pending, and the position if it has moved."""
         cdef list items
         if self.records or self.moved or self.borders:
             self.emit_batch(1)
@@ -275,7 +284,7 @@ cdef class LogDecoder:
     # --- messages --------------------------------------------------------------------------------------------------------
 
     cdef int check_lengths(self) except -1:
-        """Every copy message is there whole."""
+        """Raise DamagedLogError unless every copy message is complete."""
         cdef const uint8_t* base = <const uint8_t*>PyBytes_AS_STRING(self.data)
         cdef Py_ssize_t size = PyBytes_GET_SIZE(self.data), at = 0
         while at < size:
@@ -297,7 +306,7 @@ cdef class LogDecoder:
                 raise self.damaged("a message that is cut off")
             lsn = big(p + 1, 8)
             if not self.commit_lsn and lsn > self.lsn:
-                self.lsn = lsn  # everything that ended in front of it has been sent
+                self.lsn = lsn  # everything that ended before it has been sent
                 self.moved = 1
                 if lsn > self.skip_commit:
                     self.skip = 0
@@ -327,19 +336,19 @@ cdef class LogDecoder:
             return self.emitted(self.read(messages.read_message, p, n), lsn)
         if letter == 79:  # O
             return self.set_origin(self.read(messages.read_origin, p, n))
-        if letter != 89:  # Y is a type's name; the catalog has it, too
+        if letter != 89:  # Y is the name of a type, which the catalog has too
             raise self.damaged(f"a message of the unknown kind {bytes([letter])!r}")
         return 0
 
     cdef object read(self, read, const uint8_t* p, Py_ssize_t n):
-        """A rare message: what is behind its letter."""
+        """Return the content of a rare message, read by ``read``."""
         try:
             return read(PyBytes_FromStringAndSize(<char*>p, n), 1)
         except (ValueError, IndexError, struct.error) as error:
             raise self.damaged("a message that is cut off") from error
 
     cdef int begin(self, uint64_t commit_lsn, int64_t ts_us, uint32_t xid) except -1:
-        cdef uint64_t aligned = (commit_lsn + 7) >> 3 << 3  # as position.sequence_of
+        cdef uint64_t aligned = (commit_lsn + 7) >> 3 << 3  # as in position.sequence_of
         self.commit_lsn = commit_lsn
         self.xid = xid
         self.ts_us = ts_us
@@ -456,11 +465,13 @@ cdef class LogDecoder:
         return self.event_out(message, lsn, 1)
 
     cdef inline int64_t numbered(self, uint64_t lsn) noexcept:
-        """Which change of its place the next one is."""
+        """Return the number of the next change at the LSN where it was written."""
         return self.change + 1 if lsn == self.change_lsn else 1
 
     cdef inline bint was_taken(self, uint64_t lsn) noexcept:
-        """Whether an earlier connection has taken the next change of the transaction, which was written there. Changes of a transaction come in that order."""
+        """Return True if an earlier connection has taken the transaction's next change, which was
+        written at ``lsn``. Changes of a transaction come in the order of these LSNs.
+        """
         if not self.skip:
             return 0
         if self.skip_lsn:
@@ -468,7 +479,7 @@ cdef class LogDecoder:
                 return 1
         elif self.event < self.skip:
             return 1
-        # The last one that was taken is not published any more.
+        # The last change that was taken is not published any more.
         self.event = self.skip
         self.change_lsn = self.skip_lsn
         self.change = self.skip_change
@@ -476,7 +487,9 @@ cdef class LogDecoder:
         return 0
 
     cdef inline void take(self, uint64_t lsn) noexcept:
-        """Count a change of the transaction. Numbers go on behind those that were given, and none is given twice. # I2"""
+        """Count a change of the transaction. Numbers continue after those given before, and none is
+        given twice. # I2
+        """
         self.change = self.numbered(lsn)
         self.change_lsn = lsn
         self.event += 1
@@ -489,7 +502,9 @@ cdef class LogDecoder:
             self.event = min(self.event, self.skip - 1)
 
     cdef int event_out(self, message, uint64_t lsn, bint taken) except -1:
-        """A message by itself, behind the rows in front of it. ``taken``: it counts as a change."""
+        """Emit a message by itself, after the rows that precede it. ``taken`` is True if it counts
+        as a change.
+        """
         cdef int64_t number = self.event + 1
         self.emit_batch(0)
         if taken:
@@ -497,7 +512,7 @@ cdef class LogDecoder:
         self.items.append(
             LogEvent(
                 message=message,
-                lsn=lsn or self.commit_lsn,  # a Relation message has none
+                lsn=lsn or self.commit_lsn,  # a Relation message has no LSN
                 commit_lsn=self.commit_lsn or self.lsn,
                 number=number,
                 xid=self.xid,
@@ -583,7 +598,7 @@ cdef class LogDecoder:
         return 0
 
     cdef int passed_over(self, uint8_t op, _Table table, const uint8_t* p, Py_ssize_t n, uint64_t lsn) except -1:
-        """A row that is none of the connector's, or one of a signal table."""
+        """Handle a row without an encoder: skip it, or emit it if it is of a signal table."""
         relation = table.relation
         if self.signal_tables and TableId(relation.schema, relation.name) in self.signal_tables:
             return self.signal(op, relation, PyBytes_FromStringAndSize(<char*>p, n), lsn)
@@ -639,7 +654,7 @@ cdef class LogDecoder:
                     if completed is None:
                         self.lacks(output)
                     else:
-                        # Its key is as it was, so that its one record has no headers.
+                        # Its key is unchanged, so its only record has no headers.
                         del output.keys[before:]
                         del output.values[before:]
                         bytes_before = fast.out_bytes
@@ -665,7 +680,9 @@ cdef class LogDecoder:
         return 0
 
     cdef int encode_slowly(self, uint8_t op, _Output output, const uint8_t* p, Py_ssize_t n, uint64_t lsn) except -1:
-        """A row of an encoder that is not ours: a converter without a compiled form, or a chain of transforms."""
+        """Encode a row with another encoder than FastPlan: for a converter without a compiled form,
+        or a chain of transforms.
+        """
         cdef Py_ssize_t base = PyList_GET_SIZE(output.keys)
         context = PostgresContext(
             database=self.database,
@@ -697,17 +714,19 @@ cdef class LogDecoder:
         output.values.extend(values)
         if keys and lacks:
             self.lacks(output)
-        # A key that has changed is a delete and a create.
+        # A changed key gives a delete and a create.
         self.count_row(op, len(keys), records - moved, chr(op) in output.encoder.plan.skipped_operations)
         self.bytes_ += sum([len(part) for part in keys if part is not None]) + sum([len(part) for part in values if part is not None])
         return 0
 
     cdef bytes completed(self, _Output output, bytes body):
-        """Return an update that lacks values with them; None where its key is to be reported."""
+        """Return an update that lacks values completed with them. Return None if its key must be
+        reported as lacking them.
+        """
         return None if self.complete is None else self.complete(output.encoder.plan, body, self.xid)
 
     cdef int lacks(self, _Output output) except -1:
-        """The last record's row has not all values in it."""
+        """Note the key of the last record as lacking values."""
         key = output.keys[PyList_GET_SIZE(output.keys) - 1]  # wraparound is off
         if key is not None:
             self.lacking.setdefault(output.encoder.plan.table.id, set()).add(key)
@@ -719,7 +738,7 @@ cdef class LogDecoder:
         return 0
 
     cdef inline void count_row(self, uint8_t op, Py_ssize_t made, int64_t rows, bint skipped) noexcept:
-        """``made`` records of so many rows."""
+        """Count ``rows`` rows, of which ``made`` records were created."""
         if made == 0:
             self.skipped_operations += skipped
             self.unchanged += not skipped
@@ -731,7 +750,9 @@ cdef class LogDecoder:
             self.deleted += rows
 
     cdef int begin_segment(self, _Output output) except -1:
-        """The output's lists are the next segment; the segment of its topic that was filled up to now takes no more rows, for they would overtake these. # I2"""
+        """Make the output's lists the next segment. The topic's previous segment takes no more
+        rows, because they would overtake these. # I2
+        """
         cdef _Output last = self.last_outputs.get(output.topic)
         if last is not None:
             last.item = -1
@@ -744,7 +765,7 @@ cdef class LogDecoder:
 
     cdef object offset(self):
         cdef bint open_ = self.commit_lsn and self.event
-        if self.skip:  # nothing that is new has come yet of the transaction that was taken in part
+        if self.skip:  # no new change has come yet of the transaction that was taken in part
             return LogOffset(
                 lsn=self.lsn,
                 commit_lsn=self.skip_commit,
@@ -769,7 +790,7 @@ cdef class LogDecoder:
         )
 
     cdef int emit_batch(self, bint always) except -1:
-        """End the current item; ``always`` also one that has only a position."""
+        """End the current item. With ``always``, do so even if it has only a position."""
         if not self.records and not self.borders and not always:
             return 0
         self.items.append(
@@ -795,5 +816,5 @@ cdef class LogDecoder:
         return 0
 
     cdef object damaged(self, what):
-        """An error of the stream itself, with the position at which it was met."""
+        """Return an error of the stream itself, with the position where it was found."""
         return DamagedLogError(f"the server sent {what}, behind {lsn_text(self.lsn)}")

@@ -1,4 +1,5 @@
-# FastLogged: the transactions that a run has read from the log, noted without a Python object for each.
+# FastLogged stores the transactions that a run has read from the log, without a Python object for
+# each.
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
@@ -6,24 +7,24 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from dblog.dialects.postgres.pgoutput.visibility import RANGES_MAX, RECENT_MAX
 
 cdef struct Commit:
-    int64_t xid           # of 64 bits
-    int64_t high          # where it stands, in D7's numbers
+    int64_t xid           # number with 64 bits
+    int64_t high          # position in D7's numbers
     int64_t low
-    PyObject* relations   # owned
+    PyObject* relations   # owned reference
 
 cdef struct Xids:
     int64_t start
-    int64_t end           # behind the last one
+    int64_t end           # number after the last one
 
 
 cdef class FastLogged:
-    """The compiled form of ``visibility.Logged``. The log thread alone uses it."""
+    """The compiled form of ``visibility.Logged``. Only the log thread uses it."""
 
     cdef int64_t newest
     cdef set in_doubt
     cdef Commit* recent   # a ring
     cdef Py_ssize_t recent_max, first, count
-    cdef Xids* old        # in order, without a gap that is none
+    cdef Xids* old        # in order; adjacent ranges are joined
     cdef Py_ssize_t old_max, old_count, old_room
     cdef bint overflown
 
@@ -48,7 +49,7 @@ cdef class FastLogged:
         free(self.old)
 
     def committed(self, uint32_t xid, position not None, frozenset relations not None):
-        """See visibility.Logged."""
+        """Note that the log has the commit of a transaction; see visibility.Logged."""
         self.note(xid, position[0], position[1], relations)
 
     cdef int note(self, uint32_t xid, int64_t high, int64_t low, frozenset relations) except -1:
@@ -75,7 +76,7 @@ cdef class FastLogged:
         self.count -= 1
 
     cdef inline int64_t whole(self, uint32_t xid) noexcept:
-        """The number of 64 bits that is nearest to the newest known one."""
+        """Return the 64-bit number that is nearest to the newest known one."""
         cdef int64_t found = self.newest >> 32 << 32 | <int64_t>xid
         cdef int64_t half = <int64_t>1 << 31
         if found > self.newest + half:
@@ -86,7 +87,7 @@ cdef class FastLogged:
         return found
 
     def shows(self, shown not None, relation, low not None):
-        """See visibility.Logged."""
+        """Return True if a chunk shows everything before ``low``; see visibility.Logged."""
         cdef int64_t xmin = shown.xmin, xmax = shown.xmax, low_high = low[0], low_low = low[1]
         cdef frozenset under_way = shown.under_way
         cdef Py_ssize_t i
@@ -111,7 +112,7 @@ cdef class FastLogged:
         return True
 
     cdef int forget(self, int64_t xmin) except -1:
-        """Every snapshot from now on shows what is below."""
+        """Drop transactions below ``xmin``, which every snapshot from now on shows."""
         cdef Py_ssize_t i, whole = 0, kept = self.count
         cdef Commit one
         self.in_doubt = {doubtful for doubtful in self.in_doubt if doubtful >= xmin}
@@ -133,7 +134,7 @@ cdef class FastLogged:
         return 0
 
     cdef Py_ssize_t begun(self, int64_t xid) noexcept:
-        """How many ranges begin at a number or in front of it."""
+        """Return the number of ranges that begin at or before ``xid``."""
         cdef Py_ssize_t low = 0, high = self.old_count, middle
         if high and self.old[high - 1].start <= xid:
             return high
@@ -150,7 +151,7 @@ cdef class FastLogged:
         return at >= 0 and xid < self.old[at].end
 
     cdef int add(self, int64_t xid) except -1:
-        """To the ranges of old ones."""
+        """Add a transaction to the ranges of old ones."""
         cdef Py_ssize_t at = self.begun(xid)
         cdef bint joins_left = at > 0 and self.old[at - 1].end == xid
         cdef bint joins_right = at < self.old_count and self.old[at].start == xid + 1

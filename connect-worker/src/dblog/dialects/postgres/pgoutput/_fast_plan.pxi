@@ -1,9 +1,12 @@
-# FastPlan: rows of one table version to finished Avro records, without a Python object but the key and value bytes themselves.
+# FastPlan turns rows of one table version into finished Avro records. The only Python objects are
+# the bytes of keys and values.
 #
-# A row's fields are found first, in a tuple of the log or in a line of COPY; both give the same texts, so each column has one operation. The row is encoded
-# once into a buffer, and its record is put together from that and from parts of the envelope that are the same for a whole transaction. A text that an
-# operation does not know goes through the dialect's reader and Avro's plain writer, as all texts of a column without an operation do (OP_CALL). What is no
-# row of this table is refused here in one way, and the reference implementation says how.
+# The fields of a row are found first, in a tuple of the log or in a line of COPY. Both have the
+# same texts, so each column needs only one operation. The row is encoded once into a buffer. Its
+# record is composed of that and of the parts of the envelope that are the same for a whole
+# transaction. A text that an operation does not know goes through the dialect's reader and Avro's
+# plain writer, like all texts of a column without an operation (OP_CALL). Anything that is not a
+# row of this table is refused here in one way, and the reference implementation gives the reason.
 
 cdef enum Op:
     OP_CALL = 0
@@ -23,9 +26,9 @@ cdef enum Op:
     OP_COPY
 
 cdef enum:
-    NOTHING = -1          # instead of a field's length: NULL
-    UNCHANGED = -2        # a large value that was not sent
-    FIELD_MAX = 48        # bytes that a field takes besides those of its text
+    NOTHING = -1          # NULL, in place of a field's length
+    UNCHANGED = -2        # a large value that was not sent, in place of a field's length
+    FIELD_MAX = 48        # bytes that a field takes in addition to its text
     CREATE = 99
     UPDATE = 117
     DELETE = 100
@@ -37,29 +40,29 @@ cdef struct Col:
     uint8_t some
     int scale
     int fsp
-    int64_t unit          # microseconds divided (positive) or multiplied (negative) by this
+    int64_t unit          # divisor (positive) or factor (negative) of microseconds
     bint narrow           # nanoseconds: only years whose days all fit 64 bits
-    int slot              # index in the key, -1 for none
-    bint apart            # the key's bytes are not the row's: column count + slot makes them
-    bint null_is_key      # NULL is a value that the replica identity may show
-    Py_ssize_t nothing_len      # what stands for NULL; -1: nothing may
+    int slot              # index in the key, -1 if not in the key
+    bint apart            # True if the key has other bytes than the row; column count + slot encodes them
+    bint null_is_key      # True if NULL is a value that the replica identity may show
+    Py_ssize_t nothing_len      # bytes written for NULL; -1 if NULL is not allowed
     const uint8_t* nothing
-    bint needed           # there is no record without a value
-    Py_ssize_t unchanged_len    # what stands for a value that was not sent; -1: as for NULL
+    bint needed           # True if a record needs a real value
+    Py_ssize_t unchanged_len    # bytes written for a value that was not sent; -1: as for NULL
     const uint8_t* unchanged
     Day day
 
 cdef struct Ctx:
-    int64_t serial        # another number, another context
+    int64_t serial        # changes with each context
     const char* database
     Py_ssize_t database_len
-    const char* origin    # NULL: none
+    const char* origin    # NULL if there is none
     Py_ssize_t origin_len
     const char* snapshot
     Py_ssize_t snapshot_len
-    const char* transaction    # NULL: no transaction block
+    const char* transaction    # NULL if there is no transaction block
     Py_ssize_t transaction_len
-    int64_t total              # the transaction's records before this row's, in all and of its table
+    int64_t total              # records of the transaction before this row's, in all and of its table
     int64_t of_table
     uint64_t origin_lsn
     bint has_origin_lsn
@@ -94,7 +97,7 @@ cdef class FastPlan:
 
     cdef readonly object plan
     cdef object image
-    cdef object reference  # the reference implementation, once an error has asked for it
+    cdef object reference  # the reference implementation, created when an error needs it
     cdef Col* cols
     cdef Py_ssize_t count
     cdef Py_ssize_t fixed_max
@@ -103,32 +106,32 @@ cdef class FastPlan:
     cdef Span* after_key
     cdef Field* before
     cdef Field* after
-    cdef Buf rows          # the row (or both rows) just encoded
-    cdef Buf keys          # columns of the keys whose bytes are not the row's
-    cdef Buf plain         # a line's fields without backslashes
-    cdef Buf parts         # the envelope's parts
+    cdef Buf rows          # row, or both rows, encoded last
+    cdef Buf keys          # columns of the keys whose bytes differ from the row's
+    cdef Buf plain         # fields of a line without backslashes
+    cdef Buf parts         # parts of the envelope
     cdef Py_ssize_t part1, part2, part3
-    cdef Py_ssize_t op_at  # where the operation's letter stands in part 3
-    cdef Py_ssize_t order_at  # where in part 3 a record's numbers in its transaction belong; 0 without transaction block
-    cdef int64_t serial    # of the context that the parts were made for
-    cdef int64_t total, of_table  # those of the last record
+    cdef Py_ssize_t op_at  # place of the operation's letter in part 3
+    cdef Py_ssize_t order_at  # place in part 3 of a record's numbers in its transaction; 0 without transaction block
+    cdef int64_t serial    # serial of the context that the parts were built for
+    cdef int64_t total, of_table  # numbers of the last record
     cdef int64_t low
     cdef char low_digits[24]
     cdef Py_ssize_t low_len
     cdef char sequence[64]
     cdef Py_ssize_t sequence_head
-    cdef object keep       # owns the bytes that ``cols`` points into
-    cdef bint any_apart    # whether a column of the key has other bytes there than in the row
+    cdef object keep       # owner of the bytes that ``cols`` points to
+    cdef bint any_apart    # True if a column of the key has other bytes there than in the row
     cdef list readers
     cdef list writers
-    cdef list key_readers  # for keys in headers
+    cdef list key_readers  # readers for keys in headers
     cdef list key_unchanged
     cdef bytes key_prefix, value_prefix, head, table_name
     cdef uint8_t before_some, before_null, after_some, after_null
     cdef bint tombstones, skip_unchanged, skip_c, skip_u, skip_d
-    cdef bint busy             # the buffers serve one caller at a time
-    cdef bint lacks            # whether the new row of the last change has no value in a column of records
-    cdef Py_ssize_t out_bytes  # of all records so far; a decoder takes differences
+    cdef bint busy             # True while a caller uses the buffers, which serve only one at a time
+    cdef bint lacks            # True if the new row of the last change lacks a value that records need
+    cdef Py_ssize_t out_bytes  # bytes of all records so far; a decoder uses differences
 
     def __cinit__(self):
         self.cols = NULL
@@ -186,10 +189,12 @@ cdef class FastPlan:
         free(self.plain.data)
         free(self.parts.data)
 
-    # --- made once ---------------------------------------------------------------------------------------------------
+    # --- built once ------------------------------
 
     def _column(self, Py_ssize_t index):
-        """A column of the row, or behind those a column of the key whose bytes are not the row's."""
+        """Prepare a column of the row, or, after those, a column of the key whose bytes differ from
+        the row's.
+        """
         cdef Col* c = &self.cols[index]
         cdef Py_ssize_t at = self.column_at(index)
         column = self.plan.columns[at]
@@ -237,11 +242,13 @@ cdef class FastPlan:
         return <const uint8_t*>PyBytes_AS_STRING(encoded)
 
     cdef Py_ssize_t column_at(self, Py_ssize_t index):
-        """Which column of the table: those of the key that stand apart come behind them."""
+        """Return the index of the table's column. Columns of the key that are encoded separately
+        come after the row's.
+        """
         return index if index < self.count else self.plan.key[index - self.count]
 
     def _envelope(self):
-        """The parts of the envelope that no row changes."""
+        """Prepare the parts of the envelope that no row changes."""
         plan = self.plan
         fields = {f.name: f.schema for f in plan.value_schema.fields}
         self.before_null, self.before_some = _branches(fields["before"])
@@ -256,10 +263,12 @@ cdef class FastPlan:
         self.skip_u = "u" in plan.skipped_operations
         self.skip_d = "d" in plan.skipped_operations
 
-    # --- one context -------------------------------------------------------------------------------------------------
+    # --- one context ------------------------------
 
     cdef int begin(self, Ctx* ctx) except -1:
-        """Build the parts of the envelope that all rows of a context share, if they are not those already."""
+        """Build the parts of the envelope that all rows of a context share, unless they are built
+        already.
+        """
         cdef Buf* b = &self.parts
         cdef uint8_t* w
         self.set_low(ctx.low)
@@ -295,7 +304,7 @@ cdef class FastPlan:
         w += PyBytes_GET_SIZE(self.table_name)
         w = put_number(w, ctx.has_xid, ctx.xid)
         self.part2 = w - b.data
-        # 3, behind the lsn: xmin, origin, origin_lsn, transaction, op, ts_ms, ts_us, ts_ns
+        # 3, after the lsn: xmin, origin, origin_lsn, transaction, op, ts_ms, ts_us, ts_ns
         w[0] = 0
         w += 1
         if ctx.origin == NULL:
@@ -333,7 +342,7 @@ cdef class FastPlan:
         return 0
 
     cdef inline void set_low(self, int64_t low) noexcept:
-        """The text of D7's second number: most are one more than the one before."""
+        """Update the text of D7's second number. Most numbers are one more than the one before."""
         if self.low_len and low == self.low + 1 and low > 0 and self.low_digits[self.low_len - 1] < 57:
             self.low_digits[self.low_len - 1] += 1
         elif low != self.low or not self.low_len:
@@ -341,7 +350,7 @@ cdef class FastPlan:
         self.low = low
 
     cdef object record(self, uint8_t op, const uint8_t* before, Py_ssize_t before_len, const uint8_t* after, Py_ssize_t after_len, Ctx* ctx):
-        """One value's bytes; ``before`` and ``after`` are encoded rows or NULL."""
+        """Return the bytes of one value. ``before`` and ``after`` are encoded rows or NULL."""
         cdef uint8_t lsn_text[12]
         cdef Py_ssize_t lsn_len = put_number(lsn_text, ctx.has_lsn, ctx.lsn) - lsn_text
         cdef uint8_t order_text[20]
@@ -401,10 +410,10 @@ cdef class FastPlan:
         w[self.op_at - self.part2] = op
         return value
 
-    # --- one row -----------------------------------------------------------------------------------------------------
+    # --- one row ------------------------------
 
     cdef const uint8_t* fields_of_tuple(self, const uint8_t* p, const uint8_t* end, Field* fields, bint* any_unchanged) except NULL:
-        """The fields of the tuple that begins there; gives what is behind it."""
+        """Read the fields of the tuple that begins at ``p`` and return the place after it."""
         cdef Py_ssize_t i, n
         if end - p < 2 or (p[0] << 8 | p[1]) != self.count:
             raise _refused()
@@ -433,7 +442,7 @@ cdef class FastPlan:
         return p
 
     cdef int fields_of_line(self, const uint8_t* p, const uint8_t* end, Field* fields) except -1:
-        """The fields of a line of COPY, without what escapes them; ``end`` is its newline."""
+        """Read the fields of a line of COPY without its escapes. ``end`` is its newline."""
         cdef const uint8_t* start
         cdef uint8_t* w
         cdef Py_ssize_t i = 0
@@ -461,7 +470,7 @@ cdef class FastPlan:
             p += 1
         if i != self.count:
             raise _refused()
-        if self.plain.len:  # only now it stays where it is
+        if self.plain.len:  # the buffer does not move any more
             w = self.plain.data
             for i in range(self.count):
                 if fields[i].p == NULL:
@@ -504,7 +513,7 @@ cdef class FastPlan:
         return 0
 
     cdef int put_apart(self, Col* c, Field* field, Span* key) except -1:
-        """A column of the key whose bytes are not the row's, behind the others in ``keys``."""
+        """Append a column of the key whose bytes differ from the row's to ``keys``."""
         cdef Py_ssize_t index = self.count + c.slot
         cdef Col* own = &self.cols[index]
         cdef Buf* b = &self.keys
@@ -522,16 +531,16 @@ cdef class FastPlan:
         return 0
 
     cdef inline const uint8_t* key_bytes(self, Py_ssize_t slot, const uint8_t* row):
-        """Where the span of a column of the key counts from."""
+        """Return the start from which the span of a key's column counts."""
         if self.any_apart and self.cols[self.count + slot].included:
             return self.keys.data
         return row
 
     cdef int put_rare(self, Col* c, Field* field, Buf* b, Py_ssize_t index, Py_ssize_t needed) except -1:
-        """Append what is no field of every day; ``needed`` bytes are free again behind it."""
+        """Append a field that ``put`` cannot write. Afterwards ``needed`` bytes are free again."""
         cdef Py_ssize_t size
         if c.op != OP_CONSTANT and field.n >= 0:
-            if c.op == OP_UTF8:  # a database in SQL_ASCII may hold anything
+            if c.op == OP_UTF8:  # a database in SQL_ASCII may contain any bytes
                 encoded = avro.encode(_STRING, (<bytes>PyBytes_FromStringAndSize(<char*>field.p, field.n)).decode("utf-8", "replace"))
             else:
                 encoded = self.called(field, index)
@@ -556,7 +565,9 @@ cdef class FastPlan:
         return 0
 
     cdef bytes called(self, Field* field, Py_ssize_t index):
-        """The dialect's reader, then Avro's plain writer; None where the value is none."""
+        """Return the field encoded by the dialect's reader and Avro's plain writer; None if the
+        value is None.
+        """
         value = self.readers[index](PyBytes_FromStringAndSize(<char*>field.p, field.n))
         if value is None:
             return None
@@ -565,7 +576,7 @@ cdef class FastPlan:
         return bytes(out)
 
     cdef object key_of(self, Span* key, const uint8_t* row):
-        """The key's bytes, from the spans of its columns in the encoded row."""
+        """Return the key's bytes, from the spans of its columns in the encoded row."""
         cdef Py_ssize_t i, size = PyBytes_GET_SIZE(self.key_prefix)
         cdef uint8_t* w
         for i in range(self.key_count):
@@ -580,7 +591,7 @@ cdef class FastPlan:
         return value
 
     cdef bint same_key(self):
-        """Whether both rows have the same key."""
+        """Return True if both rows have the same key."""
         cdef Py_ssize_t i, n
         cdef const uint8_t* base
         for i in range(self.key_count):
@@ -593,7 +604,7 @@ cdef class FastPlan:
         return 1
 
     cdef object key_text(self, Field* fields):
-        """The key as header text: rare, so through values."""
+        """Return the key as header text. It is rare, so it goes through Python values."""
         cdef Py_ssize_t slot
         cdef Field* field
         row = {}
@@ -610,10 +621,12 @@ cdef class FastPlan:
             row[column.name] = value
         return rowplan.key_text(self.plan, row).encode()
 
-    # --- a change ----------------------------------------------------------------------------------------------------
+    # --- a change ------------------------------
 
     cdef int change(self, uint8_t op, const uint8_t* p, Py_ssize_t n, bint wanted, Ctx* ctx, list keys, list values, dict headers) except -1:
-        """Append the records of one change, its message behind the table's number; on an error the lists are as before."""
+        """Append the records of one change, given as its message after the table's number. After an
+        error the lists are unchanged.
+        """
         cdef object body
         self.total = ctx.total
         self.of_table = ctx.of_table
@@ -685,7 +698,9 @@ cdef class FastPlan:
         return self.emit(key, self.record(op, NULL, 0, self.rows.data, self.rows.len, ctx), keys, values)
 
     cdef bint shows_key(self):
-        """Whether a replica identity has the columns of the message key, which may be others."""
+        """Return True if a replica identity has the columns of the message key, which may be
+        different ones.
+        """
         cdef Py_ssize_t i
         for i in range(self.count):
             if self.cols[i].slot >= 0 and self.before[i].n == NOTHING and not self.cols[i].null_is_key:
@@ -693,14 +708,16 @@ cdef class FastPlan:
         return 1
 
     cdef inline int enter(self) except -1:
-        """Another thread inside (a reader in Python lets it in) would write into the same buffers."""
+        """Mark the plan as busy. Another thread, which a reader in Python lets run, would write
+        into the same buffers.
+        """
         if self.busy:
             raise AssertionError("a row plan was called while it is at work: two threads share it")
         self.busy = 1
         return 0
 
     cdef object slow(self):
-        """The reference implementation."""
+        """Return the reference implementation."""
         if self.reference is None:
             self.reference = rowplan.ReferencePlan(self.plan, self.image)
         return self.reference
@@ -744,10 +761,12 @@ cdef class FastPlan:
         key = self.key_of(self.after_key, self.rows.data)
         return self.emit(key, self.record(CREATE, NULL, 0, self.rows.data + before_len, after_len, ctx), keys, values)
 
-    # --- the contract's methods --------------------------------------------------------------------------------------
+    # --- methods of RowEncoder ------------------------------
 
     def encode_rows(self, str op not None, bytes body not None, context not None, *, version=None, Py_ssize_t skip_rows=0):
-        """See rowplan.RowEncoder. ``body`` is a change's message behind the table's number: it holds one row."""
+        """Return the records of a rows event; see rowplan.RowEncoder. ``body`` is a change's
+        message after the table's number, with one row.
+        """
         cdef Ctx ctx
         cdef list keys = [], values = []
         cdef dict headers = {}
@@ -759,7 +778,9 @@ cdef class FastPlan:
         return keys, values, headers
 
     def encode_chunk(self, rows not None, context not None, dropped_keys not None, str op not None="r"):
-        """See rowplan.RowEncoder. ``rows`` are lines of COPY; one without its newline is left out."""
+        """Return the records of a chunk; see rowplan.RowEncoder. ``rows`` are lines of COPY; one
+        without its newline is left out.
+        """
         cdef const uint8_t[::1] view = rows
         cdef list keys = [], values = []
         cdef Ctx ctx
@@ -807,14 +828,14 @@ cdef class FastPlan:
         return keys, values, dropped, digest
 
     cdef int line(self, const uint8_t* p, const uint8_t* end) except -1:
-        """Encode a line of COPY; ``end`` is its newline."""
+        """Encode a line of COPY. ``end`` is its newline."""
         self.rows.len = 0
         self.keys.len = 0
         self.fields_of_line(p, end, self.after)
         return self.row(self.after, self.after_key)
 
     def end_of_rows(self, rows not None, Py_ssize_t start, Py_ssize_t rows_max, Py_ssize_t bytes_max):
-        """See rowplan.RowEncoder."""
+        """Return the end of the next rows; see rowplan.RowEncoder."""
         cdef const uint8_t[::1] view = rows
         cdef Py_ssize_t size = view.shape[0], end = start
         cdef const uint8_t* newline
@@ -829,7 +850,7 @@ cdef class FastPlan:
         return end
 
     def fingerprint_chunk(self, rows not None, dropped_keys not None):
-        """See rowplan.RowEncoder."""
+        """Return the fingerprints of a chunk's rows; see rowplan.RowEncoder."""
         cdef const uint8_t[::1] view = rows
         cdef const uint8_t* p
         cdef const uint8_t* end
@@ -873,14 +894,15 @@ cdef class FastPlan:
             free(out.data)
 
     def check_table_map(self, bytes body not None):
-        """See rowplan.RowEncoder."""
+        """Raise DefiniteError if the table map does not fit; see rowplan.RowEncoder."""
         self.image.check_table_map(self.plan, body)
 
 
 cdef inline uint8_t* put(Col* c, const uint8_t* p, Py_ssize_t n, uint8_t* w) noexcept nogil:
-    """Write one field that is neither NULL nor unchanged, behind its union index; NULL where the dialect's reader has to be asked.
+    """Write one field that is neither NULL nor unchanged, after its union index. Return NULL if the
+    dialect's reader must be used.
 
-    ``n`` is the field's checked extent; ``n`` and FIELD_MAX bytes are free.
+    ``n`` is the field's checked length; ``n`` and FIELD_MAX bytes must be free.
     """
     cdef int64_t value, seconds, micros
     cdef double number
@@ -939,7 +961,7 @@ cdef inline uint8_t* put(Col* c, const uint8_t* p, Py_ssize_t n, uint8_t* w) noe
 
 
 cdef inline uint8_t* put_number(uint8_t* w, bint has, uint64_t value) noexcept nogil:
-    """An optional number; LSNs and transaction numbers fit 63 bits."""
+    """Write an optional number. LSNs and transaction numbers fit 63 bits."""
     if not has:
         w[0] = 0
         return w + 1
@@ -948,7 +970,9 @@ cdef inline uint8_t* put_number(uint8_t* w, bint has, uint64_t value) noexcept n
 
 
 cdef uint8_t* unescaped(uint8_t* w, const uint8_t* p, const uint8_t** at, const uint8_t* end) noexcept nogil:
-    """Copy a field of COPY without what escapes it, and move ``at`` behind it. A backslash at its end stands for itself."""
+    """Copy a field of COPY without its escapes, and move ``at`` after it. A backslash at its end is
+    a plain backslash.
+    """
     cdef uint8_t letter
     while p < end and p[0] != 9:
         letter = p[0]
@@ -975,7 +999,7 @@ cdef uint8_t* unescaped(uint8_t* w, const uint8_t* p, const uint8_t** at, const 
 
 
 cdef tuple _fill(Ctx* ctx, context):
-    """The context as C values; gives what owns their bytes."""
+    """Fill ``ctx`` from a context and return the owners of its bytes."""
     database = context.database.encode()
     origin = None if context.origin is None else context.origin.encode()
     snapshot = None if context.snapshot is None else context.snapshot.encode()
@@ -1009,7 +1033,9 @@ cdef tuple _fill(Ctx* ctx, context):
 
 
 _SOME_CONTEXT = PostgresContext(database="", source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0)
-"""For the reference implementation where only its error is wanted, which no context changes."""
+"""Context for calls of the reference implementation that only need its error, which does not depend
+on a context.
+"""
 _UNITS = {Form.MILLIS: 1000, Form.MICROS: 1, Form.NANOS: -1000}
 _OPS = {
     (PgSource.BOOL, Form.BOOLEAN): OP_BOOL,
@@ -1034,12 +1060,16 @@ _OPS = {
 
 
 def _refused():
-    """What is no row of this table: the reference implementation reports it."""
+    """Return an error for anything that is not a row of this table; the reference implementation
+    reports the reason.
+    """
     return DefiniteError("no row of this table")
 
 
 def _check_schemas(plan):
-    """The parts of the envelope are laid out for exactly this shape; another one is a bug of the caller, not of the data."""
+    """Assert that the schemas have the shape for which the parts of the envelope are laid out.
+    Another shape is a bug of the caller, not of the data.
+    """
     names = [f.name for f in plan.value_schema.fields]
     fields = {f.name: f.schema for f in plan.value_schema.fields}
     assert names == ["before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns"], names

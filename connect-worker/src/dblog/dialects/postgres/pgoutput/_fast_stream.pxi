@@ -1,15 +1,16 @@
-# The copy messages of transactions that are sent before they end: where they begin and end, and what they are without their transaction's number.
-# See ``streamed.py``.
+# Copy messages of transactions that are sent before they end: finds where their pieces begin and
+# end, and rewrites them without their transaction's number. See ``streamed.py``.
 
 
 cdef inline uint8_t _letter(const uint8_t* p, Py_ssize_t n) noexcept:
-    """What a copy message holds of the log; 0: nothing."""
+    """Return the letter of the log's message in a copy message; 0 if it has none."""
     return p[XLOG_DATA] if n > XLOG_DATA and p[0] == 119 else 0
 
 
 def next_border(bytes data not None, Py_ssize_t at):
-    """(start, end, letter) of the next copy message from ``at`` on that begins or ends a piece of a transaction, or ends such a transaction (S, E, c, A);
-    (the end, the end, 0) where there is none. ``start`` is where its length stands.
+    """Return (start, end, letter) of the next copy message from ``at`` on that begins or ends a
+    piece of a transaction under way, or ends such a transaction (S, E, c, A). Return (the end, the
+    end, 0) if there is none. ``start`` is the place of the message's length.
     """
     cdef const uint8_t* base = <const uint8_t*>PyBytes_AS_STRING(data)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(data), n
@@ -26,11 +27,14 @@ def next_border(bytes data not None, Py_ssize_t at):
 
 
 def of_transaction(bytes data not None, frozenset aborted not None, dict unshown not None):
-    """Copy messages of a piece as they would be of a transaction that is sent whole: without the number in front of each, without those of the
-    subtransactions ``aborted``, and without keepalives.
+    """Return the copy messages of a piece as they would be in a transaction that is sent whole:
+    without the number in each, without messages of the subtransactions in ``aborted``, and without
+    keepalives.
 
-    The server describes a table once, be it in a subtransaction that is taken back. So a Relation message of such a one waits in ``unshown``, by the table's
-    number, until a row or a TRUNCATE needs it, of this transaction or of a later one. Alone it says nothing: what it describes may have been taken back, too.
+    The server describes a table once, even if that happens in a subtransaction that is rolled back.
+    So the Relation message of a rolled-back subtransaction waits in ``unshown``, by the table's
+    number, until a row or a TRUNCATE of this or a later transaction needs it. Until then it has no
+    meaning, because the change that it describes may have been rolled back too.
     """
     cdef const uint8_t* base = <const uint8_t*>PyBytes_AS_STRING(data)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(data), at = 0, n
@@ -69,14 +73,16 @@ def of_transaction(bytes data not None, frozenset aborted not None, dict unshown
 
 
 cdef int _show(Buf* out, dict unshown, uint32_t number) except -1:
-    """The Relation message of a table that waited."""
+    """Write the waiting Relation message of a table."""
     cdef bytes message = unshown.pop(number)
     _write(out, <const uint8_t*>PyBytes_AS_STRING(message), PyBytes_GET_SIZE(message), 4)
     return 0
 
 
 cdef int _copy(Buf* out, const uint8_t* p, Py_ssize_t n) except -1:
-    """A copy message as it is, behind its length. A keepalive is shorter than what is of the log."""
+    """Write a copy message unchanged, after its length. A keepalive is shorter than a message of
+    the log.
+    """
     cdef uint8_t* w
     if not room(out, LENGTH + n):
         raise MemoryError
@@ -91,7 +97,7 @@ cdef int _copy(Buf* out, const uint8_t* p, Py_ssize_t n) except -1:
 
 
 cdef int _write(Buf* out, const uint8_t* p, Py_ssize_t n, Py_ssize_t left_out) except -1:
-    """A copy message behind its length, without so many bytes behind its letter."""
+    """Write a copy message after its length, without ``left_out`` bytes after its letter."""
     cdef uint32_t shorter = <uint32_t>(n - left_out)
     cdef uint8_t* w
     if not room(out, LENGTH + n):
@@ -108,7 +114,9 @@ cdef int _write(Buf* out, const uint8_t* p, Py_ssize_t n, Py_ssize_t left_out) e
 
 
 def with_unshown(bytes data not None, dict unshown not None):
-    """Copy messages of transactions that are sent whole, with the Relation messages that wait in ``unshown`` in front of what needs them."""
+    """Return copy messages of whole transactions, with each Relation message of ``unshown``
+    inserted before the message that needs it.
+    """
     cdef const uint8_t* base = <const uint8_t*>PyBytes_AS_STRING(data)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(data), at = 0, n
     cdef const uint8_t* p
@@ -133,7 +141,9 @@ def with_unshown(bytes data not None, dict unshown not None):
 
 
 cdef int _show_for(Buf* out, dict unshown, uint8_t letter, const uint8_t* p, Py_ssize_t n) except -1:
-    """The Relation messages that waited of the tables of a row, or of a TRUNCATE, which may be of several (count, flags, numbers)."""
+    """Write the waiting Relation messages for the table of a row, or for those of a TRUNCATE, which
+    may name several (count, flags, numbers).
+    """
     cdef Py_ssize_t at = 0, count = 1
     cdef uint32_t number
     if letter == 84:

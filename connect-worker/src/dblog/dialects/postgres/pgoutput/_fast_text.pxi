@@ -1,7 +1,9 @@
-# The server's texts as values: what values/fields.py reads, for the texts that a server writes every day.
+# Reads the server's texts as values, like values/fields.py, for the texts that a server normally
+# writes.
 #
-# Nothing here touches a Python object. A text of any other form (a year before Christ, an infinity, NaN, more digits than fit) is no error: the function
-# gives 0 or NULL, and the caller asks the dialect's reader, which decides.
+# Nothing here uses a Python object. A text of another form (a year before Christ, an infinity, NaN,
+# more digits than fit) is no error: the function returns 0 or NULL, and the caller uses the
+# dialect's reader, which decides.
 
 from libc.float cimport FLT_MAX
 
@@ -20,15 +22,15 @@ cdef extern from *:
     int dblog_leading_zeros(uint64_t value) noexcept nogil
 
 cdef enum:
-    POWER_MAX = 300       # powers of ten that a number may have here
-    LONG_DIGITS = 19      # so many decimal digits fit into 64 bits, whatever they are
-    LIMB_DIGITS = 76      # and so many into put_unscaled's
-    EXACT_POWER = 22      # powers of ten up to here are doubles without an error
+    POWER_MAX = 300       # largest power of ten handled here
+    LONG_DIGITS = 19      # decimal digits that always fit 64 bits
+    LIMB_DIGITS = 76      # decimal digits that fit put_unscaled's limbs
+    EXACT_POWER = 22      # largest power of ten that is an exact double
 
 cdef struct Power:
-    uint64_t high         # 5 ** q, its first 128 bits, the first of which is set
+    uint64_t high         # first 128 bits of 5 ** q, the first of which is set
     uint64_t low
-    int exponent          # so that 10 ** q is (high * 2 ** 64 + low) * 2 ** exponent
+    int exponent          # 10 ** q is (high * 2 ** 64 + low) * 2 ** exponent
 
 cdef Power POWERS[2 * POWER_MAX + 1]
 cdef double EXACT[EXACT_POWER + 1]
@@ -64,7 +66,9 @@ _fill_hex()
 
 
 cdef inline bint int_of(const uint8_t* p, Py_ssize_t n, int64_t* out) noexcept nogil:
-    """Decimal digits, perhaps behind a minus."""
+    """Read decimal digits, perhaps after a minus. Return 0 if they are anything else or do
+    not fit.
+    """
     cdef const uint8_t* end = p + n
     cdef uint64_t value = 0
     cdef uint8_t digit
@@ -85,11 +89,14 @@ cdef inline bint int_of(const uint8_t* p, Py_ssize_t n, int64_t* out) noexcept n
 
 
 cdef inline bint double_of(const uint8_t* p, Py_ssize_t n, double* out) noexcept nogil:
-    """A decimal number, perhaps with an exponent, as the nearest double; 0 also where this arithmetic cannot decide which one that is.
+    """Read a decimal number, perhaps with an exponent, as the nearest double. Return 0 for another
+    text, and if this arithmetic cannot decide which double is nearest.
 
-    Numbers of few digits are one exact division or multiplication (Clinger, "How to Read Floating Point Numbers Accurately", 1990). Others are a product of
-    128 bits with a power that is cut off: the true value lies less than two units of its last place above it, so where both ends of that range round alike
-    the double is found (the idea of Lemire, "Number Parsing at a Gigabyte per Second", 2021).
+    A number of few digits needs one exact division or multiplication (Clinger, "How to Read
+    Floating Point Numbers Accurately", 1990). Others are a 128-bit product with a truncated power.
+    The true value lies less than two units of the last place above it. So if both ends of that
+    range round to the same double, that is the result (the idea of Lemire, "Number Parsing at a
+    Gigabyte per Second", 2021).
     """
     cdef const uint8_t* end = p + n
     cdef uint64_t digits = 0, high, low, more_high, more_low, mantissa, rest, half, bits
@@ -145,7 +152,8 @@ cdef inline bint double_of(const uint8_t* p, Py_ssize_t n, double* out) noexcept
     dblog_multiply(digits, five.low, &more_high, &more_low)
     low += more_high
     high += low < more_high
-    # The number is (high, low) * 2 ** (exponent + 64 - zeros), and a little more. 53 bits of high are the double's.
+    # The number is (high, low) * 2 ** (exponent + 64 - zeros), and a little more. The double takes
+    # 53 bits of high.
     drop = 11 if high >> 63 else 10
     mantissa = high >> drop
     rest = high & ((<uint64_t>1 << drop) - 1)
@@ -166,7 +174,9 @@ cdef inline bint double_of(const uint8_t* p, Py_ssize_t n, double* out) noexcept
 
 
 cdef inline uint8_t* put_decimal(uint8_t* w, const uint8_t* p, Py_ssize_t n, int scale) noexcept nogil:
-    """A plain decimal as the unscaled value of ``scale``, in Avro bytes; NULL for any other text, and for more digits than fit."""
+    """Write a plain decimal as an unscaled value of ``scale``, in Avro bytes. Return NULL for any
+    other text, and for more digits than fit.
+    """
     cdef const uint8_t* end = p + n
     cdef uint32_t limbs[LIMBS]
     cdef uint64_t small = 0
@@ -225,7 +235,7 @@ cdef inline uint8_t* put_decimal(uint8_t* w, const uint8_t* p, Py_ssize_t n, int
 
 
 cdef inline bint plain_decimal(const uint8_t* p, Py_ssize_t n) noexcept nogil:
-    """Whether it begins as a number does, and is ASCII: then it is written as it is."""
+    """Return True for an ASCII text that begins like a number, which is then written unchanged."""
     cdef Py_ssize_t i, at = n > 0 and p[0] == 45
     cdef uint8_t seen = 0
     if at >= n or <uint8_t>(p[at] - 48) > 9:
@@ -236,7 +246,7 @@ cdef inline bint plain_decimal(const uint8_t* p, Py_ssize_t n) noexcept nogil:
 
 
 cdef inline uint8_t* put_hex(uint8_t* w, const uint8_t* p, Py_ssize_t n) noexcept nogil:
-    """The bytes behind ``\\x``, as Avro bytes."""
+    """Write the bytes after ``\\x`` as Avro bytes. Return NULL for any other text."""
     cdef Py_ssize_t i
     cdef uint8_t high, low, wrong = 0
     if n < 2 or n & 1 or p[0] != 92 or p[1] != 120:
@@ -253,19 +263,21 @@ cdef inline uint8_t* put_hex(uint8_t* w, const uint8_t* p, Py_ssize_t n) noexcep
 
 
 cdef struct Day:
-    uint8_t text[11]      # as a record has it, with the T that follows
+    uint8_t text[11]      # text in a record, with the T that follows
     bint known
     int64_t number        # days since 1970-01-01
 
 
 cdef inline int64_t two_of(const uint8_t* p) noexcept nogil:
-    """A number of two digits; a negative one where they are none."""
+    """Return a number of two digits, or a negative one if they are not digits."""
     cdef uint8_t tens = p[0] - 48, ones = p[1] - 48
     return tens * 10 + ones if tens <= 9 and ones <= 9 else -10000
 
 
 cdef inline bint day_of(Day* day, const uint8_t* p) noexcept nogil:
-    """The date of the next ten bytes; it is kept, for rows near each other often have the same one."""
+    """Read the date in the next ten bytes into ``day``. It is kept, since neighbouring rows often
+    have the same date.
+    """
     cdef int64_t year, month, number
     if day.known and memcmp(day.text, p, 10) == 0:
         return 1
@@ -284,7 +296,9 @@ cdef inline bint day_of(Day* day, const uint8_t* p) noexcept nogil:
 
 
 cdef inline Py_ssize_t clock_of(const uint8_t* p, Py_ssize_t n, int64_t* seconds, int64_t* micros) noexcept nogil:
-    """How many bytes ``23:59:59.999999`` takes; 0 for another text. A clock may show what no day has, as the reader's may."""
+    """Return the length of a time such as ``23:59:59.999999``, or 0 for another text. Impossible
+    times are accepted here as by the reader.
+    """
     cdef int64_t hours, minutes
     cdef Py_ssize_t at = 8
     cdef int64_t fraction = 0
