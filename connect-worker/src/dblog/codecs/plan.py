@@ -203,9 +203,9 @@ class RowContext:
     microseconds since the epoch.
 
     A dialect's own context adds the facts that only its source block has. ``sequence_high`` and
-    ``sequence_low`` are D7's two numbers of row 0; each row adds its number to the latter. They are
-    sent as the text ``["<high>","<low>"]`` in ``source.sequence``. ``snapshot`` is None for rows of
-    the log and ``incremental`` for rows of a chunk.
+    ``sequence_low`` are the two sequence numbers (D7) of row 0; each row adds its number to the
+    latter. They are sent as the text ``["<high>","<low>"]`` in ``source.sequence``. ``snapshot`` is
+    None for rows of the log and ``incremental`` for rows of a chunk.
     """
 
     source_ts_us: int

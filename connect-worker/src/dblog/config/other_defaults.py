@@ -11,7 +11,7 @@ from dblog.config.options import Option
 
 
 def other_defaults(options: Iterable[Option], properties: Mapping[str, str | None]) -> dict[str, str]:
-    """Return a sentence for each such option, by name."""
+    """Return a sentence for each unset option whose default differs from Debezium's, by name."""
     return {
         option.name: f"not set: {option.other_default}; write {option.name}={option.default}"
         for option in options

@@ -53,7 +53,7 @@ class Progress(Protocol):
     """Progress in a log, as part of the source offset.
 
     The reader's progress and the acknowledged progress are two values of it. They are ordered by
-    ``sequence``, D7's two BIGINTs: (source epoch << 32 | file or timeline, offset << 23 | row).
+    ``sequence``, two BIGINTs (D7): (source epoch << 32 | file or timeline, offset << 23 | row).
     """
 
     epoch: int
@@ -63,7 +63,7 @@ class Progress(Protocol):
 
     @property
     def sequence(self) -> Position:
-        """D7's two numbers of this position."""
+        """The two sequence numbers (D7) of this position."""
 
     @property
     def source_ts_us(self) -> int:
@@ -74,7 +74,7 @@ class Progress(Protocol):
         """Value that stays equal as long as a new connection would begin at the same event."""
 
     def sequence_of(self, position: Any) -> Position:
-        """Return D7's two numbers of an item's position, in this epoch."""
+        """Return the two sequence numbers (D7) of an item's position, in this epoch."""
 
     def advance(self, position: Any) -> None:
         """Take the position of an item; items come in the order of the log."""
@@ -215,8 +215,9 @@ class LogSource(Protocol):
         """Return True if a snapshot shows everything that the log has of the table before ``low``.
         # I2
 
-        ``shown`` comes from ``ports.DumpConnection.snapshot_shown``. ``low`` is D7's numbers of a
-        window's low watermark, which the log has reached. Called by the log thread.
+        ``shown`` comes from ``ports.DumpConnection.snapshot_shown``. ``low`` holds the
+        sequence numbers (D7) of a window's low watermark, which the log has reached. Called by the
+        log thread.
         """
 
     def beat(self) -> None:

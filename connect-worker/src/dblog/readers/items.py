@@ -121,7 +121,7 @@ class Statement:
     database: str
     """Default database, "" if there is none."""
     valid_from: Position
-    """Position from which the changes hold, in D7's numbers."""
+    """Position from which the changes hold, as sequence numbers (D7)."""
     position: Any
     begin: Any
     """Position where a second reader of the log would find what follows the statement."""
@@ -177,9 +177,9 @@ class OtherRecord:
 
 @dataclass(slots=True, kw_only=True)
 class Held:
-    """Complete set of tables with changes in the log that no SELECT can see yet.
+    """An item that lists every table whose logged changes no SELECT can see yet.
 
-    From this position on, none of their windows may be open. # I2
+    From this item on, no dump window of these tables may be open. # I2
     """
 
     tables: frozenset[TableId]

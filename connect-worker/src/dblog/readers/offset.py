@@ -119,7 +119,7 @@ class SourceOffset:
 
     @property
     def sequence(self) -> Position:
-        """D7's two numbers of the committed position."""
+        """The two numbers of ``source.sequence`` at the committed position (D7)."""
         return self._progress.sequence
 
     @property

@@ -16,9 +16,10 @@ LEFT_OUT = "position lost, and tables without a dump"
 
 
 def warn_of_unrepaired(warnings: StandingWarnings, tables: Iterable[TableId]) -> None:
-    """Warn of tables with a gap in the log that were not repaired.
+    """Warn of tables that have a gap in the log and were not repaired.
 
-    A repair would also remove the rows that a statement removed and that the lake keeps on purpose.
+    The lake keeps, on purpose, rows that a TRUNCATE or another statement removed in the source. A
+    repair would delete these rows as well.
     """
     warnings.raise_of_tables(
         KEPT,

@@ -174,13 +174,14 @@ def worth(table: Table, policy: Policy) -> int:
 
 
 def decide(rows: Mapping[str, int], tables: Mapping[str, Table], policy: Policy) -> Decision:
-    """Decide which topics of a batch are applied now and which land.
+    """Decide which topics of a batch are applied now, and which are only landed.
 
-    ``rows`` has the number of rows by topic. A table with landed rows goes on landing until they
-    are merged; a busy or parked table lands. Of the others those worth a merge are applied, then
-    the cheapest while the sum of costs fits into the trigger interval. If not all fit, tables that
-    were never written land: creating a table takes seconds while nothing is compiled, and the whole
-    batch would wait for a few of many.
+    To land is to append raw records to the landing table, from which they are merged later.
+    ``rows`` has the number of rows by topic. A table with landed rows lands again until they are
+    merged, and so does a busy or parked table. Of the other tables, those with enough rows for a
+    merge are applied, and then the cheapest ones while the sum of costs fits into the trigger
+    interval. If some do not fit, tables that were never written land: creating a table takes
+    seconds, and the whole batch would wait for it.
     """
     if policy.snapshots:
         return Decision((), tuple(rows))

@@ -448,8 +448,9 @@ class ReferenceLogDecoder:
             self._emit_batch(always=True)
 
     def _pass_unreadable(self, raw: bytes) -> None:
-        """Leave out an unreadable event. Its header may be damaged, so its end is computed from its
-        size. A table map takes all others with it.
+        """Skip an unreadable event, and forget all table maps if it is a table map.
+
+        Its header may be damaged, so its end is computed from its size.
         """
         if raw[4] == EventType.TABLE_MAP:
             self._by_id.clear()

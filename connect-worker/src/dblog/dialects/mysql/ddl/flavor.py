@@ -57,7 +57,7 @@ DEFAULT_COLLATIONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flavor:
-    """The rules of one server. ``version`` is (major, minor, patch)."""
+    """Rules by which one server prints types and defaults. ``version`` is (major, minor, patch)."""
 
     mariadb: bool
     version: tuple[int, int, int]

@@ -404,8 +404,10 @@ def _run_initial(wire: Wire, statements: Sequence[str]) -> None:
 
 
 def _old_names(server_version: str) -> tuple[str, ...]:
-    """Return the statement that makes MariaDB since 10.6 take ``utf8_bin`` for ``utf8mb3_bin``. The
-    mode is its default, but sql.py relies on it for old names.
+    """Return statements that make MariaDB 10.6 and later read ``utf8_bin`` as ``utf8mb3_bin``.
+
+    Empty for other servers. This is MariaDB's default mode, but a server may have been given
+    another one, and sql.py uses the old names.
     """
     found = re.search(r"(\d+)\.(\d+)\.\d+-MariaDB", server_version)
     if found and (int(found[1]), int(found[2])) >= (10, 6):

@@ -113,11 +113,11 @@ class PostgresProgress:
 
     @property
     def sequence(self) -> Position:
-        """Position in D7's two numbers."""
+        """Position as the two numbers of ``source.sequence`` (D7)."""
         return self.sequence_of(self.at)
 
     def sequence_of(self, position: LogOffset) -> Position:
-        """Return an item's position in D7's two numbers, in this epoch."""
+        """Return an item's position as the two sequence numbers (D7), in this epoch."""
         return sequence_at(position, epoch=self.epoch)
 
     @property
@@ -197,8 +197,9 @@ class PostgresProgress:
 
 
 def sequence_at(position: LogOffset, *, epoch: int) -> Position:
-    """Return the position of the next change in D7's two numbers. Inside a transaction it comes
-    after the changes that were taken.
+    """Return the position of the next change as the two sequence numbers (D7).
+
+    Inside a transaction it comes after the changes that were taken.
     """
     if position.in_transaction:
         return sequence_of(epoch=epoch, lsn=position.commit_lsn, number=position.event + 1)

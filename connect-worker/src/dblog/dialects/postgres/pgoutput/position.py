@@ -1,4 +1,4 @@
-"""Converts positions of a PostgreSQL log: LSNs, and D7's two numbers.
+"""Converts positions of a PostgreSQL log: LSNs, and the two sequence numbers (D7).
 
 A transaction's rows come when it commits, so rows are ordered by their transaction's commit LSN and
 their number in it. The LSN at which a row was written gives no order, because transactions that
@@ -18,8 +18,10 @@ _ALIGNED_BITS = 3
 
 
 def sequence_of(*, epoch: int, lsn: int, number: int = 0) -> tuple[int, int]:
-    """Return D7's two numbers. ``number`` is the row's number in its transaction, from 1 on; 0
-    comes before all rows. An LSN between two records counts as that of the next one.
+    """Return the two sequence numbers (D7) of a row.
+
+    ``number`` is the row's number in its transaction, from 1 on; 0 comes before all rows. An LSN
+    between two records counts as that of the next one.
     """
     aligned = lsn + (1 << _ALIGNED_BITS) - 1 >> _ALIGNED_BITS << _ALIGNED_BITS
     return epoch << 32 | aligned >> 32, (aligned & _HALF) >> _ALIGNED_BITS << NUMBER_BITS | number
