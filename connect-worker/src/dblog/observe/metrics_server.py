@@ -1,7 +1,7 @@
-"""Serves metrics over HTTP to clients that may be anybody: few at a time, each for a short time.
+"""Serves metrics over HTTP to untrusted clients: few at a time, each for a short time.
 
-The library's own server has a thread for each connection and waits for ever. Whoever can reach the
-port could open thousands, send nothing, and leave the program without threads.
+The library's own server has a thread for each connection and waits for ever. A client could open
+thousands of connections, send nothing, and leave the worker without threads.
 """
 
 from __future__ import annotations

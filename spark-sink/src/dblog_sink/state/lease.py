@@ -224,7 +224,7 @@ class Lease:
         self._mine = Holder(**(asdict(self._mine) | {"at_s": time.time()}))
         done = how(json.dumps(asdict(self._mine)))
         if done:
-            # Counted first: whoever finds the lease held again must find the lapse, too.
+            # Count the lapse first: a thread that sees the lease held again must also see the lapse.
             self._lapses += self._has_lapsed(self._now_s())
             self._renewed_s = began_s
         return done
