@@ -93,7 +93,9 @@ def test_filters_that_are_switched_off_end_the_dumps_that_they_began(follow: Any
     follower.database.insert(
         SIGNALS, ("pause", "execute-snapshot", FILTERED), ("plain", "execute-snapshot", BOTH), ("p", "pause-snapshot", "")
     )
-    follower.until(lambda: "PAUSED" in told(follower, "plain"))
+    follower.until(lambda: "PAUSED" in told(follower, "pause") and "PAUSED" in told(follower, "plain"))
+    # Readers are threads, so some windows may have closed before the log came to the pause.
+    rows_of_paused = {one["id"]: one["rows"] for one in follower.task.running.desk.statuses()}
 
     follower.config["dblog.signals.filters"] = "false"
     follower.restart()
@@ -101,4 +103,5 @@ def test_filters_that_are_switched_off_end_the_dumps_that_they_began(follow: Any
     follower.until(lambda: "COMPLETED" in told(follower, "plain"))
 
     (failed,) = (one for one in follower.task.running.desk.statuses() if "dblog.signals.filters" in (one["reason"] or ""))
-    assert (failed["state"], failed["rows"]) == ("FAILED", 0)
+    assert failed["state"] == "FAILED"
+    assert failed["rows"] <= rows_of_paused[failed["id"]]
