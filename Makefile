@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long test-day alerts-test lint audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink sink-month chaos bench bench-peer bench-before bench-tables bench-table bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer compare-way-back compare-signals kubernetes-test bench-transaction chart chart-lint clean
+.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long test-day alerts-test lint measure audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink sink-month chaos bench bench-peer bench-before bench-tables bench-table bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer compare-way-back compare-signals kubernetes-test bench-transaction chart chart-lint clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -49,6 +49,7 @@ help:
 	@echo '  make test [TESTS=tests/worker]     lint and all tests, on real servers, five files at a time (PROCESSES=5)'
 	@echo '  make lint                          style, types and import contracts'
 	@echo '  make format                        repair what lint can repair'
+	@echo '  make measure [ARGS="--list callables"]   sizes of the shipped code, to be compared between two commits'
 	@echo '  make audit                         unsafe code, licences; make audit-secrets: secrets in files; make audit-dependencies: known vulnerabilities; make audit-baseline: what only looks like a secret'
 	@echo
 	@echo 'Longer trials, not part of the tests'
@@ -147,6 +148,10 @@ lint: setup
 	echo mypy; $(BIN)/mypy $(addprefix --package ,dblog dblog_sink stack demo images) || status=1; \
 	echo 'import contracts'; $(BIN)/lint-imports --no-logo --config .importlinter || status=1; \
 	exit $$status
+
+# Seconds: lines, the largest class and constructor, callables that constructors are given. ARGS=/path measures another checkout.
+measure: setup
+	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m measure.shape $(ARGS)
 
 # A minute, and among the tests too: what is unsafe in code, by bandit and by the project's own rules (tests/audit/code_rules.py), and licences. Beside the
 # lint, whose ruff has most of bandit's rules.

@@ -32,8 +32,13 @@ def fragments(root: Path) -> Iterator[str]:
             if path.suffix not in (".py", ".pyx", ".pyi") or "build" in path.parts:
                 continue
             for docstring in docstrings(path):
-                if _OPENING.match(docstring.text):
+                if opens_with_fragment(docstring):
                     yield f"{path.relative_to(root).as_posix()}:{docstring.line}: {docstring.text.splitlines()[0][:70]}"
+
+
+def opens_with_fragment(docstring: Docstring) -> bool:
+    """Return True if the docstring's first word leaves the subject out."""
+    return _OPENING.match(docstring.text) is not None
 
 
 def docstrings(path: Path) -> Iterator[Docstring]:
