@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long test-day alerts-test lint measure audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink sink-month chaos bench bench-peer bench-before bench-tables bench-table bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer compare-way-back compare-signals kubernetes-test bench-transaction chart chart-lint clean
+.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long test-day alerts-test lint measure audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink sink-month chaos bench bench-peer bench-before bench-tables bench-table bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer compare-way-back compare-signals kubernetes-test bench-transaction chart chart-lint docs docs-serve clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -44,6 +44,8 @@ help:
 	@echo '  make images-lock                   the hash-locked lists of what the images install, after a version has changed'
 	@echo '  make dist                          wheels, source archives and the code for spark-submit in build/dist'
 	@echo '  make chart                         the chart: reference and schema made from its values, linted by both Helms, packed into build/dist'
+	@echo '  make docs                          the documentation as a site in build/docs; its links checked'
+	@echo '  make docs-serve [ADDRESS=127.0.0.1:8000]   the same, served on this machine alone'
 	@echo
 	@echo 'Check a change'
 	@echo '  make test [TESTS=tests/worker]     lint and all tests, on real servers, five files at a time (PROCESSES=5)'
@@ -145,7 +147,7 @@ lint: setup
 	@status=0; \
 	echo 'ruff check'; $(BIN)/ruff check --quiet . || status=1; \
 	echo 'ruff format'; $(BIN)/ruff format --check --output-format concise . || status=1; \
-	echo mypy; $(BIN)/mypy $(addprefix --package ,dblog dblog_sink stack demo images) || status=1; \
+	echo mypy; $(BIN)/mypy $(addprefix --package ,dblog dblog_sink stack demo images handbook) || status=1; \
 	echo 'import contracts'; $(BIN)/lint-imports --no-logo --config .importlinter || status=1; \
 	exit $$status
 
@@ -285,6 +287,13 @@ chart: setup
 # checkov brings along a hundred packages, some of other versions than the project's.
 chart-lint: setup
 	@$(BIN)/python tests/chart/policies.py
+
+# Seconds; docs/mkdocs.yml is the map.
+docs: setup
+	@$(BIN)/python -m handbook build
+
+docs-serve: setup
+	@$(BIN)/python -m handbook serve $(if $(ADDRESS),--address $(ADDRESS))
 
 clean:
 	rm -rf build .mypy_cache .ruff_cache .pytest_cache connect-worker/build spark-sink/build

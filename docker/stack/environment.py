@@ -35,6 +35,16 @@ STAMPS = BUILD / "stamps"
 """Folder with a file for each build step, which records the sources of its result."""
 _WORKER = ROOT / "connect-worker"
 _SINK = ROOT / "spark-sink"
+_DOCS_PINS = ROOT / "docs" / "requirements.txt"
+_PIP = [
+    str(PYTHON),
+    "-m",
+    "pip",
+    "install",
+    "--quiet",
+    "--disable-pip-version-check",
+    f"--constraint={ROOT / 'tests' / 'constraints.txt'}",
+]
 EXTENSIONS = {
     "dialects/mysql/binlog": "_fast",
     "dialects/postgres/pgoutput": "_fast",
@@ -67,6 +77,7 @@ def set_up() -> None:
         if step("Python packages", pins, make=_install_packages):
             # Installing the worker has compiled it.
             _note("extensions", compiled_from)
+        step("packages of the documentation", [_DOCS_PINS], make=_install_docs_packages)
         step("extensions", compiled_from, make=_build_extension, there=_extension_is_there)
         got = {what: download.result() for what, download in downloads.items()}
         if isinstance(found := got["jars for Spark"], list):
@@ -144,23 +155,19 @@ def _make_environment() -> None:
 
 
 def _install_packages() -> None:
-    pip = [
-        str(PYTHON),
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        f"--constraint={ROOT / 'tests' / 'constraints.txt'}",
-    ]
-    run([*pip, f"--requirement={ROOT / 'tests' / 'requirements.txt'}"], what="Installing tests/requirements.txt")
+    run([*_PIP, f"--requirement={ROOT / 'tests' / 'requirements.txt'}"], what="Installing tests/requirements.txt")
     need_compiler()
     # The build tools are those just installed, so the extension is the same whether pip or the next
     # step builds it.
     run(
-        [*pip, "--no-build-isolation", "--editable", str(_WORKER), "--editable", str(_SINK)],
+        [*_PIP, "--no-build-isolation", "--editable", str(_WORKER), "--editable", str(_SINK)],
         what="Installing connect-worker and spark-sink",
     )
+
+
+def _install_docs_packages() -> None:
+    # A step of its own: another version of these compiles nothing.
+    run([*_PIP, f"--requirement={_DOCS_PINS}"], what="Installing docs/requirements.txt")
 
 
 def _build_extension() -> None:
