@@ -10,13 +10,17 @@ from dblog.codecs.envelope import row_schema
 from dblog.codecs.plan import Form, Source
 from dblog.codecs.schema import Kind
 from dblog.dialects.mariadb import types as mariadb
+from dblog.dialects.mysql.binlog.events import read_table_map
+from dblog.dialects.mysql.binlog.table_map_schema import Charsets, seen_of
 from dblog.dialects.mysql.ddl.context import Context
 from dblog.dialects.mysql.ddl.flavor import mysql_flavor
 from dblog.dialects.mysql.ddl.parser import parse
+from dblog.dialects.mysql.values import types as mysql
 from dblog.dialects.mysql.values.decimals import unscaled_bytes
 from dblog.dialects.mysql.values.types import TypeModes, column_plan
 from dblog.errors import DefiniteError
 from dblog.model import Column, TableId
+from support.mysql_log import table_map_body
 from support.type_cases import CASES, MODES, column, ddl, default
 
 TABLE = TableId("db", "t")
@@ -262,3 +266,34 @@ def test_a_time_without_fraction_digits_is_propagated_without_a_length(text: str
 
 def test_tinyint_is_int16_as_consumers_of_debezium_3_6_expect():
     assert column_plan(column("tinyint"), PLAIN, TABLE).schema.kind is Kind.INT16
+
+
+IMPOSSIBLE = [
+    *((f"{kind}({digits})", digits, None) for kind in ("time", "datetime", "timestamp") for digits in (7, 255, 1 << 31, -1)),
+    *(("decimal", digits, scale) for digits, scale in ((66, 0), (0, 0), (10, 11), (65, 39), (10, -5), (1 << 31, 0))),
+    ("bit", 65, None),
+    ("bit", 1 << 40, None),
+    ("binary", 1 << 30, None),
+    ("char", -1, None),
+    ("varbinary", 1 << 62, None),
+]
+"""What a server may send for a length, though none has such a column."""
+
+
+# number 32 of the worker's safety
+@pytest.mark.parametrize("dialect", [mysql, mariadb])
+@pytest.mark.parametrize(("text", "length", "scale"), IMPOSSIBLE)
+def test_a_length_that_no_server_has_reaches_no_compiled_code(dialect, text: str, length: int, scale: int | None):
+    given = replace(column(text), length=length, scale=scale)
+
+    for included in (True, False):
+        with pytest.raises(DefiniteError, match=r"db\.t: the server gives column c, .*; see what answers at database\.hostname"):
+            dialect.column_plan(given, PLAIN, TABLE, included=included)
+
+
+# number 32 of the worker's safety
+def test_a_table_map_of_timestamps_with_255_fraction_digits_is_refused():
+    seen = seen_of(read_table_map(table_map_body(5, "db", "t", bytes([17]), b"\xff")), Charsets(collations={}, widths={}))
+
+    with pytest.raises(DefiniteError, match="that the type cannot have"):
+        column_plan(seen.columns[0], PLAIN, TABLE)

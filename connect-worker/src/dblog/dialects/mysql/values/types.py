@@ -199,6 +199,7 @@ def assemble(column: Column, typed: Typed | None, modes: TypeModes, table: Table
                 f"exclude it with column.exclude.list={table.database}.{table.name}.{column.name} or exclude the table"
             )
         typed = _UNKNOWN
+    _require_possible(column, typed, table)
     default = schema_default(column, typed)
     bare = replace(
         typed.schema,
@@ -231,6 +232,40 @@ def assemble(column: Column, typed: Typed | None, modes: TypeModes, table: Table
         rewrite=rewrite,
         unfit=_unfit(column, typed, modes),
     )
+
+
+_FRACTION_DIGITS_MAX = 6
+_DECIMAL_DIGITS_MAX, _DECIMAL_SCALE_MAX = 65, 38
+_BITS_MAX = 64
+_LENGTH_MAX = (1 << 32) - 1
+_PADDED_MAX = 65_535
+"""Most bytes of a row, and so of a value that is padded to its column's length."""
+
+
+def _require_possible(column: Column, typed: Typed, table: TableId) -> None:
+    """Raise DefiniteError for a length that no server gives a column of this type.
+
+    Lengths come from table maps and from information_schema, so from whatever answers as the
+    server. The extension computes from them how many bytes it reads and writes, and does not check
+    them again. Source: the servers' DATETIME_MAX_DECIMALS, DECIMAL_MAX_PRECISION, DECIMAL_MAX_SCALE
+    and MAX_BIT_FIELD_LENGTH.
+    """
+    name = canonical_type(column)
+    length, scale = _length(column, name), column.scale or 0
+    match typed.source:
+        case Source.TIME | Source.DATETIME | Source.TIMESTAMP:
+            possible = 0 <= length <= _FRACTION_DIGITS_MAX
+        case Source.DECIMAL:
+            possible = 1 <= length <= _DECIMAL_DIGITS_MAX and 0 <= scale <= min(length, _DECIMAL_SCALE_MAX)
+        case Source.BIT:
+            possible = 0 <= length <= _BITS_MAX
+        case _:
+            possible = 0 <= length <= (_PADDED_MAX if name in ("binary", "char") else _LENGTH_MAX)
+    if not possible:
+        raise DefiniteError(
+            f"{table}: the server gives column {column.name}, of type {column.type}, a length or a number of decimals that the type cannot have; see what "
+            "answers at database.hostname, and have its certificate verified (database.ssl.mode)"
+        )
 
 
 def _unfit(column: Column, typed: Typed, modes: TypeModes) -> Unfit:
@@ -380,7 +415,7 @@ def _bit(column: Column) -> Typed:
     if bits == 1:
         return Typed(Source.BIT, Form.BOOLEAN, Schema(kind=Kind.BOOLEAN), False)
     schema = Schema(kind=Kind.BYTES, name="io.debezium.data.Bits", version=1, parameters=(("length", str(bits)),))
-    return Typed(Source.BIT, Form.BITS, schema, bytes((bits + 7) // 8))
+    return Typed(Source.BIT, Form.BITS, schema, bytes((min(bits, _BITS_MAX) + 7) // 8))
 
 
 def _binary(modes: TypeModes) -> Typed:
