@@ -471,3 +471,50 @@ def test_a_long_statement_that_changes_no_table_stays_ignored_when_it_is_cut(mon
     (change,) = parsed("CREATE VIEW v AS SELECT 1" + "+1" * 2000)
 
     assert isinstance(change, Ignored)
+
+
+ZEROS = "0" * 5000
+"""More digits than Python reads as a number; servers take any number of leading zeros."""
+TAKEN_BY_SERVERS = {
+    "INT": f"INT({ZEROS}5)",
+    "VARCHAR": f"VARCHAR({ZEROS}5)",
+    "DECIMAL": f"DECIMAL({ZEROS}10,{ZEROS}2)",
+    "DATETIME": f"DATETIME({ZEROS}3) DEFAULT CURRENT_TIMESTAMP({ZEROS}3)",
+    "DEFAULT INT": f"INT DEFAULT {ZEROS}1",
+    "DEFAULT DATE": f"DATE DEFAULT {ZEROS}20240101",
+    "DEFAULT YEAR": f"YEAR DEFAULT {ZEROS}2024",
+    "DEFAULT TIME": f"TIME DEFAULT '{ZEROS}1:00:00'",
+    "DEFAULT BIT": f"BIT(8) DEFAULT x'{ZEROS}01'",
+    "DEFAULT DOUBLE": "DOUBLE DEFAULT 1e-99999999999999999999",
+    "DEFAULT DECIMAL": "DECIMAL(10,2) DEFAULT 0e99999999999999999999",
+    "DEFAULT BIGINT": "BIGINT DEFAULT 0e99999999999999999999",
+}
+"""Columns that MySQL 9.7 or MariaDB 10.11 takes from anybody who may create a table."""
+
+
+@pytest.mark.parametrize("mariadb", [False, True])
+@pytest.mark.parametrize("name", TAKEN_BY_SERVERS)
+def test_a_number_of_any_length_raises_nothing(name: str, mariadb: bool) -> None:  # number 17 of the worker's safety
+    flavor = mariadb_flavor() if mariadb else mysql_flavor()
+
+    (made,) = parsed(f"CREATE TABLE t (a INT PRIMARY KEY, c {TAKEN_BY_SERVERS[name]})", flavor=flavor)
+    (other,) = parsed(f"ALTER TABLE u ADD c {TAKEN_BY_SERVERS[name]}", "CREATE TABLE u (a INT PRIMARY KEY)", flavor=flavor)
+
+    assert isinstance(made, CreateTable) or made.ids == (T,), "it is read from the server"
+    assert isinstance(other, AlterTable) or other.ids == (U,)
+
+
+def test_leading_zeros_change_no_length() -> None:
+    columns = followed(f"CREATE TABLE t (a VARCHAR({ZEROS}5), b DECIMAL({ZEROS}7,{ZEROS}2))").current_table(T).columns
+
+    assert [(column.length, column.scale) for column in columns] == [(5, None), (7, 2)]
+
+
+@pytest.mark.parametrize(
+    "type_", ["INT(2000000000) ZEROFILL DEFAULT 1", "BIT(4000000000) DEFAULT 1", "DATETIME(7)", "DECIMAL(66)", "DECIMAL(9,39)"]
+)
+def test_a_length_that_no_server_takes_is_not_understood_and_costs_no_memory(type_: str) -> None:  # number 17 of the worker's safety
+    (change,) = parsed(f"CREATE TABLE t (c {type_})")
+
+    assert isinstance(change, Unknown)
+    assert change.ids == (T,)

@@ -10,6 +10,7 @@ for the promotions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dblog.dialects.mysql.catalog.information_schema import (
@@ -98,6 +99,18 @@ class FinishedType:
     members: tuple[str, ...]
 
 
+LENGTHS_MAX: Mapping[str, int] = {
+    **dict.fromkeys((*INTEGERS.values(), "year", "float", "double", "char", "binary"), 255),
+    **dict.fromkeys(("time", "datetime", "timestamp"), 6),
+    "decimal": 65,
+    "bit": 64,
+    "vector": 65_535,
+}
+"""The greatest length that a server takes, by type. A zero-filled number has as many digits."""
+LENGTH_MAX = (1 << 32) - 1
+SCALE_MAX = 38
+
+
 @dataclass(frozen=True, slots=True)
 class Charset:
     """A charset with its collation."""
@@ -108,8 +121,15 @@ class Charset:
 
 def parse_type(cursor: Cursor, flavor: Flavor, *, real_as_float: bool = False, oracle: bool = False) -> TypeSpec:
     """Read a data type with its attributes (UNSIGNED, CHARACTER SET, ...). Raise NotUnderstood for
-    an unknown type.
+    an unknown type, and for a length that no server takes.
     """
+    spec = _parsed_type(cursor, flavor, real_as_float=real_as_float, oracle=oracle)
+    if (spec.length or 0) > LENGTHS_MAX.get(spec.type, LENGTH_MAX) or (spec.scale or 0) > SCALE_MAX:
+        raise NotUnderstood(f"a smaller length expected before {cursor.location}")
+    return spec
+
+
+def _parsed_type(cursor: Cursor, flavor: Flavor, *, real_as_float: bool, oracle: bool) -> TypeSpec:
     if cursor.next.kind not in (Kind.WORD, Kind.QUOTED):
         raise NotUnderstood(f"a data type expected at {cursor.location}")
     word = cursor.step().text.upper()

@@ -64,6 +64,9 @@ of 65 535 members, 8192 partitions) need fewer. A client may send a statement of
 else of the task runs while it is read.
 """
 
+DIGITS_MAX = 10
+"""The most digits of a length. The largest that servers take is that of a LONGBLOB, 4294967295."""
+
 ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
 _SPACE = re.compile(r"[ \t\n\v\f\r\x00]+")
@@ -334,12 +337,17 @@ class Cursor:
         return self.step().text
 
     def number(self) -> int:
-        """Read an unsigned integer; raise NotUnderstood if none comes next."""
+        """Read an unsigned integer; raise NotUnderstood if none comes next, or one of more than
+        DIGITS_MAX digits. Servers take any number of leading zeros.
+        """
         token = self.next
         if token.kind is not Kind.NUMBER or not token.text.isdigit():
             raise NotUnderstood(f"a number expected at {self.location}")
+        digits = token.text.lstrip("0") or "0"
+        if len(digits) > DIGITS_MAX:
+            raise NotUnderstood(f"a smaller number expected at {self.location}")
         self.at += 1
-        return int(token.text)
+        return int(digits)
 
     def string(self) -> str:
         """Read a string literal. Adjacent ones are joined (``'a' 'b'``), an introducer

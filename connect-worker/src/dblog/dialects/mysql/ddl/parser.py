@@ -144,6 +144,11 @@ class _Statement:
         except RecursionError:
             self._skip_statement()
             return (Unknown(tuple(dict.fromkeys(self.named)), "nested too deeply"),)
+        except (ArithmeticError, LookupError, ValueError) as e:
+            # Whoever may create a table may give it a number of any length, or a text that is no
+            # character of its charset, and servers take most of these.
+            self._skip_statement()
+            return (Unknown(tuple(dict.fromkeys(self.named)), f"a literal that cannot be read ({type(e).__name__})"),)
         return changes
 
     def _skip_statement(self) -> None:
