@@ -11,9 +11,11 @@ from typing import Any, Self
 
 import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from dblog_sink.config.tables import TableSpec
 from dblog_sink.errors import DefiniteError, TransientError
 from dblog_sink.schema import registry as registry_module
 from dblog_sink.schema.registry import Registry, tls_context
+from dblog_sink.schema.resolve import Schemas
 from dblog_sink.schema.writer_schemas import Envelope, Reading, value_schema
 from support.authority import Authority
 from support.registry_server import RegistryServer
@@ -107,6 +109,19 @@ def test_an_id_that_the_registry_does_not_know_is_asked_for_a_while(registry: Re
     assert client(registry, clock, unknown_wait_s=20).schema(77) is None
     assert clock.now_s >= 20
     assert len(registry.requests) > 3
+
+
+def test_many_ids_that_nobody_knows_share_one_wait(registry: RegistryServer) -> None:  # number 37 of the sink's safety
+    clock = Clock()
+    reader = client(registry, clock, unknown_wait_s=20)
+
+    assert [reader.schema(unknown) for unknown in range(1000, 1500)] == [None] * 500
+    assert clock.now_s < 40, "whoever writes a topic may put any number into a record"
+
+    clock.now_s += 1000
+    waiting_since_s = clock.now_s
+    assert reader.schema(77) is None
+    assert clock.now_s - waiting_since_s >= 20, "a replica of the registry may lag again"
 
 
 def test_an_id_registered_meanwhile_is_found(registry: RegistryServer) -> None:
@@ -316,6 +331,22 @@ def test_a_head_that_trickles_is_given_up_too(monkeypatch: pytest.MonkeyPatch, b
 @pytest.mark.parametrize("body", [b"[" * 100_000, b"[]", b"{}", b'{"schema": "{", "references": [{}]}', b"\xff", b""])
 def test_an_answer_that_is_no_schema_counts_as_away(body: bytes) -> None:
     with Answering(200, lambda _: [body]) as server, pytest.raises(TransientError, match="checkpoint is intact"):
+        asking(server).schema(1)
+
+
+def test_a_schema_that_is_no_avro_makes_its_records_bad_and_stops_nobody() -> None:  # number 37 of the sink's safety
+    of_another_program = b"\x00\x00\x00\x00\x63"
+
+    with Answering(200, lambda _: [b'{"schemaType": "JSON", "schema": "{}"}']) as server:
+        known = Schemas(asking(server)).known(TableSpec(name="shop.t", path="", topic="p.shop.t"), [of_another_program], [], {}, kind=None)
+
+    assert known.unreadable_ids == {of_another_program: "schema 99 is of type JSON; the sink reads Avro: use Debezium's Avro converter"}
+
+
+def test_a_version_without_end_counts_as_no_answer() -> None:
+    answer = b'{"schema": "\\"int\\"", "references": [{"name": "n", "subject": "s", "version": Infinity}]}'
+
+    with Answering(200, lambda _: [answer]) as server, pytest.raises(TransientError, match="checkpoint is intact"):
         asking(server).schema(1)
 
 

@@ -34,6 +34,7 @@ _PAUSE_FIRST_S = 0.2
 _PAUSE_MAX_S = 10.0
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _UNKNOWN_PAUSE_MAX_S = 600.0
+_PATIENCE_PACE = 0.1
 _LOG_EVERY_S = 60.0
 _ANSWER_BYTES_MAX = 16 * 1024 * 1024
 _ANSWER_S = 60.0
@@ -62,6 +63,34 @@ def tls_context(*, ca: str | None, certificate: str | None, key: str | None) -> 
         msg = f"the files of registry.ssl.* ({files}) cannot be read as certificates and an open key in PEM: {e}"
         raise DefiniteError(msg) from e
     return context
+
+
+class UnreadableSchemaError(DefiniteError):
+    """The registry has the schema, and the sink cannot read it. Its records are bad, and no
+    others.
+    """
+
+
+class _Patience:
+    """The seconds that may be waited for unknown ids, all of them together.
+
+    Whoever writes a topic may put any number into a record, so a wait for each would hold every
+    table up for as long as he likes. What was waited comes back at a tenth of the clock's pace.
+    """
+
+    def __init__(self, most_s: float) -> None:
+        self._most_s = self._left_s = most_s
+        self._at_s = 0.0
+
+    def left_s(self, now_s: float) -> float:
+        """Return the seconds that are left now."""
+        self._left_s = min(self._most_s, self._left_s + max(now_s - self._at_s, 0.0) * _PATIENCE_PACE)
+        self._at_s = now_s
+        return self._left_s
+
+    def spend(self, waited_s: float, now_s: float) -> None:
+        """Take off what was waited until now."""
+        self._left_s, self._at_s = max(self._left_s - waited_s, 0.0), now_s
 
 
 class Registry:
@@ -101,6 +130,7 @@ class Registry:
         self._now_s = now_s
         self._stopping = stopping
         self._asked = asked
+        self._patience = _Patience(unknown_wait_s)
         self._known: dict[int, str] = {}
         self._unknown: dict[int, tuple[float, float]] = {}
         """Unknown id to the time before which it is not asked for again, and the pause after
@@ -112,7 +142,7 @@ class Registry:
         unknown.
 
         Raise AwayError if the registry stays unavailable for too long, DefiniteError if it refuses
-        access.
+        access, UnreadableSchemaError for a schema that is no Avro or has no bounds.
         """
         if schema_id in self._known:
             return self._known[schema_id]
@@ -120,7 +150,7 @@ class Registry:
         if schema_id in self._unknown and self._now_s() < not_before_s:
             return None
         text = self._from_disk(schema_id) or self._wait_for(
-            schema_id, unknown_wait_s=0.0 if schema_id in self._unknown else self._unknown_wait_s
+            schema_id, unknown_wait_s=0.0 if schema_id in self._unknown else self._patience.left_s(self._now_s())
         )
         if text is None:
             pause_s = min(max(2 * pause_s, self._unknown_wait_s), _UNKNOWN_PAUSE_MAX_S)
@@ -144,6 +174,7 @@ class Registry:
             if unknown:
                 unknown_since_s = now_s if unknown_since_s is None else unknown_since_s
                 if now_s - unknown_since_s >= unknown_wait_s:
+                    self._patience.spend(now_s - unknown_since_s, now_s)
                     log.warning("the registry has no schema with id %d", schema_id)
                     return None
             elif now_s - started_s >= self._wait_max_s:
@@ -182,7 +213,16 @@ class Registry:
                 reason = f"status {e.code}"
                 if e.code in _REDIRECTS:
                     reason += ", a redirect, which is not followed: let registry.url name where it leads"
-            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, http.client.HTTPException) as e:
+            except (
+                OSError,
+                ArithmeticError,
+                ValueError,
+                KeyError,
+                TypeError,
+                AttributeError,
+                RecursionError,
+                http.client.HTTPException,
+            ) as e:
                 reason = str(getattr(e, "reason", e)) or type(e).__name__
             else:
                 self._asked("ok")
@@ -212,7 +252,7 @@ class Registry:
         kind = answer.get("schemaType", "AVRO")
         if kind != "AVRO":
             msg = f"schema {schema_id} is of type {kind}; the sink reads Avro: use Debezium's Avro converter"
-            raise DefiniteError(msg)
+            raise UnreadableSchemaError(msg)
         if not answer.get("references"):
             return str(answer["schema"])
         others = self._referred(url, answer["references"], set(), schema_id=schema_id, depth=1)
@@ -232,7 +272,7 @@ class Registry:
                     f"schema {schema_id} of the registry at {url} refers to more than {_REFERENCES_MAX} others, or over more than {_DEPTH_MAX} steps; "
                     "register one that refers to fewer, or check that registry.url names the registry of the worker"
                 )
-                raise DefiniteError(msg)
+                raise UnreadableSchemaError(msg)
             answer = self._get(url, f"/subjects/{urllib.parse.quote(at[0], safe='')}/versions/{at[1]}")
             found += self._referred(url, answer.get("references") or (), seen, schema_id=schema_id, depth=depth + 1)
             found.append(json.loads(answer["schema"]))

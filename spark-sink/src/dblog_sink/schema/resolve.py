@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dblog_sink.config.tables import TableSpec
 from dblog_sink.errors import DefiniteError
-from dblog_sink.schema.registry import Registry
+from dblog_sink.schema.registry import Registry, UnreadableSchemaError
 from dblog_sink.schema.types import TypeChoices
 from dblog_sink.schema.wire_format import HISTORY, is_json, schema_id_of
 from dblog_sink.schema.writer_schemas import Envelope, KeySchema, NotRows, Reading, Unreadable, key_schema, value_schema
@@ -155,7 +155,10 @@ class Schemas:
         schema_id = schema_id_of(found)
         if schema_id is None:
             return Unreadable(_NOT_FRAMED)
-        text = self._registry.schema(schema_id)
+        try:
+            text = self._registry.schema(schema_id)
+        except UnreadableSchemaError as e:
+            return Unreadable(str(e))
         if text is None:
             return Unreadable(f"the registry has no schema with id {schema_id}")
         return schema_id, text

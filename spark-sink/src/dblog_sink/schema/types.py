@@ -284,7 +284,12 @@ def decimal_digits(schema: Mapping[str, Any]) -> int:
     """
     if schema.get("connect.parameters", {}).get("__debezium.source.column.type", "").upper().startswith("BIGINT UNSIGNED"):
         return 20
-    return int(schema["precision"])
+    digits, scale = int(schema["precision"]), int(schema.get("scale", 0))
+    if digits < 1:
+        msg = "a decimal has no such precision"
+        raise ValueError(msg)
+    # PostgreSQL's NUMERIC(2,5) is below 0.001; Spark's types have at least as many digits as scale.
+    return max(digits, scale)
 
 
 def _decimal(schema: Mapping[str, Any], choices: TypeChoices) -> Conversion:

@@ -18,9 +18,9 @@ from typing import Any
 from pyspark.sql import types as t
 
 from dblog_sink.errors import DefiniteError, ParkError
-from dblog_sink.schema import connect_json
+from dblog_sink.schema import avro_rules, connect_json
 from dblog_sink.schema.schema_size import fault_of
-from dblog_sink.schema.types import PLAIN_TYPES, STRICT_TYPES, Conversion, TypeChoices, conversion, sql_literal, without_null
+from dblog_sink.schema.types import PLAIN_TYPES, STRICT_TYPES, Conversion, TypeChoices, conversion, orderable, sql_literal, without_null
 
 SOURCE_FIELDS = ("sequence", "file", "pos", "row", "lsn", "ts_ms")
 """Fields of the source block that decide a row's position and age."""
@@ -205,9 +205,32 @@ def value_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> Envelo
     other people's: whatever is wrong with a schema makes its records unreadable, and no error.
     """
     try:
-        return _value_schema(schema_id, text, reading)
+        made = _value_schema(schema_id, text, reading)
+    except ParkError:
+        raise
+    except DefiniteError as e:
+        return Unreadable(f"schema {schema_id}: {e}")
     except _NO_SCHEMA as e:
         return Unreadable(f"schema {schema_id} is no Avro schema that can be read ({type(e).__name__})")
+    match made:
+        case Envelope(json_type=None):
+            fault = _avro_fault(made.writer_text, made.reader_text, made.reader_text_with_before, made.position_text)
+        case NotRows():
+            fault = _avro_fault(made.history, made.marker, made.transactions)
+        case _:
+            fault = None
+    return made if fault is None else Unreadable(f"schema {schema_id} breaks a rule of Avro: {fault}")
+
+
+def _avro_fault(*texts: str | None) -> str | None:
+    """Return why Spark's Avro would refuse one of the texts that it reads records with, None if it
+    takes them all.
+    """
+    try:
+        faults = (avro_rules.fault_of(json.loads(text)) for text in dict.fromkeys(texts) if text)
+        return next((fault for fault in faults if fault is not None), None)
+    except _NO_SCHEMA as e:
+        return type(e).__name__
 
 
 _NO_SCHEMA = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -247,6 +270,7 @@ def _value_schema(schema_id: int, text: str, reading: Reading) -> Envelope | Not
     source = _record_of(members["source"], definitions, where=name)
     fields = _fields(row["fields"], definitions, reading, where=name, is_json=is_json)
     kept = [field["name"] for field in source["fields"] if field["name"] in SOURCE_FIELDS]
+    _require_kinds(source, where=name)
     reader = _reader(top, row, fields, source, kept, with_before=False)
     with_before = _reader(top, row, fields, source, kept, with_before=True) if "before" in members else reader
     block = _block(members.get("transaction"), definitions)
@@ -311,9 +335,17 @@ def _unwrapped(
 def key_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> KeySchema | Unreadable:
     """Return the meaning of keys with this schema."""
     try:
-        return _key_schema(schema_id, text, reading)
+        made = _key_schema(schema_id, text, reading)
+    except ParkError:
+        raise
+    except DefiniteError as e:
+        return Unreadable(f"key schema {schema_id}: {e}")
     except _NO_SCHEMA as e:
         return Unreadable(f"key schema {schema_id} is no Avro schema that can be read ({type(e).__name__})")
+    if not isinstance(made, KeySchema) or made.json_type is not None:
+        return made
+    fault = _avro_fault(made.writer_text, made.reader_text)
+    return made if fault is None else Unreadable(f"key schema {schema_id} breaks a rule of Avro: {fault}")
 
 
 def _key_schema(schema_id: int, text: str, reading: Reading) -> KeySchema | Unreadable:
@@ -330,6 +362,8 @@ def _key_schema(schema_id: int, text: str, reading: Reading) -> KeySchema | Unre
         return Unreadable(f"key schema {schema_id} has no columns: {fault}")
     everything = Reading(column=lambda name: reading.column(name) or name, types=reading.types)
     fields = _fields(top["fields"], definitions, everything, where=_full_name(top), is_json=is_json)
+    if (other := next((field for field in fields if not orderable(field.conversion.type)), None)) is not None:
+        return Unreadable(f"key schema {schema_id}: column {other.member} has a type by which rows cannot be told apart")
     reader = {"type": "record", "name": top["name"], "namespace": top.get("namespace", ""), "fields": _reader_fields(fields)}
     return KeySchema(
         schema_id=schema_id,
@@ -471,9 +505,31 @@ def _reader_fields(fields: tuple[Field, ...]) -> list[dict[str, Any]]:
     return [{"name": field.member, "type": ["null", field.conversion.avro]} for field in fields]
 
 
+_TEXT, _NUMBER = frozenset({"string"}), frozenset({"int", "long"})
+_KINDS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("sequence", "file", "gtid", "snapshot"), _TEXT),
+    **dict.fromkeys(("pos", "row", "lsn", "ts_ms", "server_id"), _NUMBER),
+}
+"""Types of the source block's fields, from which positions and times are computed."""
+
+
+def _require_kinds(source: Mapping[str, Any], *, where: str) -> None:
+    """Raise DefiniteError if a field of the source block has another type than Debezium gives it."""
+    for field in source["fields"]:
+        wanted = _KINDS.get(field["name"])
+        if wanted is not None and _plain_type(field["type"]) not in wanted:
+            msg = f"{where}: {field['name']} of the source block is no {' or '.join(sorted(wanted))}"
+            raise DefiniteError(msg)
+
+
 def _plain_type(schema: Any) -> str:
+    """Return the type of a field that is no struct. Raise DefiniteError for one that is."""
     schema = without_null(schema, where="source")
-    return str(schema["type"] if isinstance(schema, dict) else schema)
+    plain = str(schema["type"] if isinstance(schema, dict) else schema)
+    if plain not in PLAIN_TYPES:
+        msg = "a field of the source block, or one that a transform added, is no text and no number"
+        raise DefiniteError(msg)
+    return plain
 
 
 def _record_of(schema: Any, definitions: Mapping[str, Any], *, where: str) -> Mapping[str, Any]:
