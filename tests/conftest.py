@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from stack import BRIEF_JVM, Kafka, MariaDb, MySql, Postgres
 from stack.database import Database
-from support import either_server, long_of_day, skipped
+from support import either_server, long_of_day, skipped, slowest_files
 from support.file_order import LongFilesFirst
 from support.postgres import new_database
 from support.servers import started
@@ -52,6 +52,15 @@ def pytest_configure(config: pytest.Config) -> None:
     """Begin the time that tests may begin in."""
     if (limit_s := config.option.begin_within) is not None:
         config.pluginmanager.register(long_of_day.BeginWithin(limit_s))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show the files that took longest, after a run of many."""
+    reports = [one for all_of_one_kind in terminalreporter.stats.values() for one in all_of_one_kind if isinstance(one, pytest.TestReport)]
+    if len({one.nodeid.partition("::")[0] for one in reports}) > 2 * slowest_files.SHOWN_MAX:
+        terminalreporter.section("files that took longest")
+        for line in slowest_files.lines_of(reports):
+            terminalreporter.write_line(line)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
