@@ -1,4 +1,4 @@
-"""Reports docstrings that open with a fragment: a word that leaves the subject to be found in the code.
+"""Reports docstrings and texts of options that open with a fragment: a word that leaves the subject to be found in the code.
 
 A function's docstring opens with a verb in the imperative, which ruff's D401 checks; that of a class, a property or a field with a noun.
 """
@@ -19,14 +19,14 @@ _COMPILED = re.compile(r'^[ \t]*(?:cdef |cpdef )?(?:def|class)\b[^\n]*(?:\n[^\n]
 
 @dataclass(frozen=True, slots=True)
 class Docstring:
-    """A docstring of a module, class, function or field, and the line where it begins."""
+    """A docstring of a module, class, function or field, or the text of an option, and the line where it begins."""
 
     line: int
     text: str
 
 
 def fragments(root: Path) -> Iterator[str]:
-    """Yield ``path:line: first words`` of each docstring of the shipped code that opens with a fragment."""
+    """Yield ``path:line: first words`` of each docstring and text of an option of the shipped code that opens with a fragment."""
     for room in ROOMS:
         for path in sorted((root / room).rglob("*.py*")):
             if path.suffix not in (".py", ".pyx", ".pyi") or "build" in path.parts:
@@ -42,7 +42,10 @@ def opens_with_fragment(docstring: Docstring) -> bool:
 
 
 def docstrings(path: Path) -> Iterator[Docstring]:
-    """Yield the docstrings of a file: by its syntax, or of a file that Python cannot parse (``.pyx``) those after ``def`` and ``class``."""
+    """Yield the docstrings of a file, and its arguments ``doc``, which are texts of options.
+
+    Of a file that Python cannot parse (``.pyx``) there are those after ``def`` and ``class`` only.
+    """
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".pyx":
         for found in _COMPILED.finditer(text):
@@ -56,6 +59,10 @@ def docstrings(path: Path) -> Iterator[Docstring]:
             for before, after in itertools.pairwise(body):
                 if isinstance(before, ast.Assign | ast.AnnAssign) and (of_field := _text(after)) is not None:
                     yield of_field
+        elif isinstance(node, ast.keyword) and node.arg == "doc" and isinstance(node.value, ast.Constant | ast.JoinedStr):
+            yield Docstring(
+                node.value.lineno, ast.literal_eval(node.value) if isinstance(node.value, ast.Constant) else ast.unparse(node.value)[2:-1]
+            )
 
 
 def _text(node: ast.stmt) -> Docstring | None:

@@ -21,6 +21,9 @@ def test_no_docstring_opens_with_a_fragment():
         ('class A:\n    b: int\n    """The number of rows; None if unknown."""\n', False),
         ('"""The same of another."""\n', True),
         ('"""Ways out."""\n', False),
+        ('Option(name="a", doc="Whether it is.")\n', True),
+        ('Option(name="a", doc=f"How often {it} is.")\n', True),
+        ('Option(name="a", doc="If true, it is.")\n', False),
     ],
 )
 def test_a_fragment_is_known_by_its_opening(tmp_path: Path, source: str, *, is_fragment: bool):

@@ -32,33 +32,60 @@ _NO_SUCH_SCHEMAS = "no record here has a map, a union or an enum, which it is fo
 
 JSON_OPTIONS = (
     Option(
-        name="schemas.enable", doc="Write the schema beside every value.", kind=Kind.BOOLEAN, default="true", importance=Importance.HIGH
+        name="schemas.enable", doc="Writes the schema beside every value.", kind=Kind.BOOLEAN, default="true", importance=Importance.HIGH
     ),
-    _without_effect("schemas.cache.size", "Schemas kept.", default="1000", kind=Kind.INT, importance=Importance.HIGH, because=_OWN_CACHE),
-    _without_effect("schema.content", "A schema for values without one.", because="it is for sinks"),
+    _without_effect(
+        "schemas.cache.size", "Number of cached schemas.", default="1000", kind=Kind.INT, importance=Importance.HIGH, because=_OWN_CACHE
+    ),
+    _without_effect("schema.content", "Schema for values that have none.", because="it is for sinks"),
     Option(
-        name="decimal.format", doc="How decimals are written.", default="BASE64", choices=("BASE64", "NUMERIC"), importance=Importance.LOW
+        name="decimal.format",
+        doc="Form of decimals in JSON: BASE64 (text of bytes) or NUMERIC (numbers).",
+        default="BASE64",
+        choices=("BASE64", "NUMERIC"),
+        importance=Importance.LOW,
     ),
-    _low("replace.null.with.default", "Write a field's default instead of null.", kind=Kind.BOOLEAN, default="true"),
+    _low("replace.null.with.default", "Writes a field's default instead of null.", kind=Kind.BOOLEAN, default="true"),
 )
-STRING_OPTIONS = (Option(name="converter.encoding", doc="Charset of the text.", default="UTF-8", choices=("UTF-8", "UTF8")),)
+STRING_OPTIONS = (Option(name="converter.encoding", doc="Character set of the text.", default="UTF-8", choices=("UTF-8", "UTF8")),)
 AVRO_OPTIONS = (
-    Option(name="schema.registry.url", doc="Registry to use; absent: the worker's own.", kind=Kind.LIST, importance=Importance.HIGH),
-    Option(name="auto.register.schemas", doc="Register schemas that are new.", kind=Kind.BOOLEAN, default="true"),
-    _low(
-        "use.latest.version", "Write by the subject's newest schema, which must have the same layout.", kind=Kind.BOOLEAN, default="false"
+    Option(
+        name="schema.registry.url",
+        doc="URLs of the schema registry. If absent, it is the worker's own.",
+        kind=Kind.LIST,
+        importance=Importance.HIGH,
     ),
-    _low("normalize.schemas", "Ask the registry to normalize schemas.", kind=Kind.BOOLEAN, default="false"),
-    _low("connect.meta.data", "Write Connect's names, versions and parameters into schemas.", kind=Kind.BOOLEAN, default="true"),
+    Option(
+        name="auto.register.schemas",
+        doc="If true, new schemas are registered; otherwise they must be registered already.",
+        kind=Kind.BOOLEAN,
+        default="true",
+    ),
+    _low(
+        "use.latest.version",
+        "Writes with the subject's newest schema, which must have the same fields in the same order.",
+        kind=Kind.BOOLEAN,
+        default="false",
+    ),
+    _low("normalize.schemas", "Asks the registry to normalize schemas.", kind=Kind.BOOLEAN, default="false"),
+    _low("connect.meta.data", "Writes Connect's names, versions and parameters into schemas.", kind=Kind.BOOLEAN, default="true"),
     _low("key.subject.name.strategy", f"How a key's subject is named: {_STRATEGIES}", default="TopicNameStrategy"),
     _low("value.subject.name.strategy", f"How a value's subject is named: {_STRATEGIES}", default="TopicNameStrategy"),
-    Option(name="basic.auth.credentials.source", doc="Where the registry's login comes from.", default="URL", choices=("URL", "USER_INFO")),
-    Option(name="basic.auth.user.info", doc="The login, user:password.", kind=Kind.PASSWORD),
-    _low("schema.registry.basic.auth.user.info", "The same by its former name.", kind=Kind.PASSWORD),
-    _low("bearer.auth.token", "Token that every request carries.", kind=Kind.PASSWORD),
-    _low("proxy.host", "Proxy on the way to the registry."),
-    _low("proxy.port", "Its port.", kind=Kind.INT),
-    _low("schema.registry.ssl.truststore.location", "PEM with the certificates that are trusted."),
+    Option(
+        name="basic.auth.credentials.source",
+        doc="Origin of the login at the registry: URL (part of the registry's URL) or USER_INFO (basic.auth.user.info).",
+        default="URL",
+        choices=("URL", "USER_INFO"),
+    ),
+    Option(name="basic.auth.user.info", doc="Login at the registry, as user:password.", kind=Kind.PASSWORD),
+    _low("schema.registry.basic.auth.user.info", "Older name of basic.auth.user.info.", kind=Kind.PASSWORD),
+    _low("bearer.auth.token", "Bearer token that is sent with every request to the registry.", kind=Kind.PASSWORD),
+    _low("proxy.host", "Host name of a proxy for requests to the registry."),
+    _low("proxy.port", "Port of the proxy.", kind=Kind.INT),
+    _low(
+        "schema.registry.ssl.truststore.location",
+        ("PEM file with the certificate authorities that are trusted for the issuer's URL. If absent, they are the machine's."),
+    ),
     _low("schema.registry.ssl.truststore.type", "PEM.", default="JKS"),
     _low("schema.registry.ssl.keystore.location", "PEM with a private key and its certificate."),
     _low("schema.registry.ssl.keystore.type", "PEM.", default="JKS"),
@@ -83,7 +110,7 @@ AVRO_OPTIONS = (
     _without_effect("latest.cache.size", "Newest schemas kept.", default="1000", because=_OWN_CACHE),
     _without_effect("latest.cache.ttl.sec", "How long they are kept.", default="-1", because=_OWN_CACHE),
     _without_effect("max.schemas.per.subject", "Schemas kept of a subject.", default="1000", because=_OWN_CACHE),
-    _without_effect("schemas.cache.config", "Schemas kept.", default="1000", because=_OWN_CACHE),
+    _without_effect("schemas.cache.config", "Number of cached schemas.", default="1000", because=_OWN_CACHE),
     _without_effect("enhanced.avro.schema.support", "Keep packages, enums and unions.", default="false", because=_NO_SUCH_SCHEMAS),
     _without_effect("generalized.sum.type.support", "Keep unions.", default="false", because=_NO_SUCH_SCHEMAS),
     _without_effect("flatten.unions", "Unions in records.", default="false", because=_NO_SUCH_SCHEMAS),

@@ -75,7 +75,7 @@ def _framework_options() -> tuple[Option, ...]:
     return (
         Option(
             name="name",
-            doc="Globally unique name of this connector.",
+            doc="Name of this connector, unique in the cluster of workers.",
             required=True,
             importance=Importance.HIGH,
             group=COMMON,
@@ -84,7 +84,7 @@ def _framework_options() -> tuple[Option, ...]:
         ),
         Option(
             name="connector.class",
-            doc="Class of this connector: the full name, the simple name, or the simple name without the suffix Connector.",
+            doc="Class of this connector: its full name, its simple name, or the simple name without the suffix Connector.",
             required=True,
             importance=Importance.HIGH,
             group=COMMON,
@@ -93,7 +93,7 @@ def _framework_options() -> tuple[Option, ...]:
         ),
         Option(
             name="connector.plugin.version",
-            doc="Version range of the connector plugin.",
+            doc="Version range of the connector's plugin.",
             group=COMMON,
             label="Connector version",
             refused=only(because=_ONE_VERSION),
@@ -113,7 +113,7 @@ def _framework_options() -> tuple[Option, ...]:
         Option(
             name="tasks.max.enforce",
             no_effect="a connector never makes more than one task",
-            doc="Whether a connector that makes more tasks than tasks.max fails (deprecated in Connect).",
+            doc="If true, a connector that creates more tasks than tasks.max fails (deprecated in Kafka Connect).",
             kind=Kind.BOOLEAN,
             default="true",
             importance=Importance.LOW,
@@ -127,7 +127,7 @@ def _framework_options() -> tuple[Option, ...]:
         _version("value.converter.plugin.version", "Version range of the value converter.", "Value converter version"),
         Option(
             name="header.converter",
-            doc="Converter of record headers; absent: the worker's.",
+            doc="Converter of record headers. If absent, it is the worker's.",
             kind=Kind.CLASS,
             importance=Importance.LOW,
             group=COMMON,
@@ -139,7 +139,7 @@ def _framework_options() -> tuple[Option, ...]:
         _version("header.converter.plugin.version", "Version range of the header converter.", "Header converter version"),
         Option(
             name="transforms",
-            doc="Aliases of the transformations that records pass through.",
+            doc="Names of the transformations that are applied to records, in this order.",
             kind=Kind.LIST,
             default="",
             importance=Importance.LOW,
@@ -151,7 +151,7 @@ def _framework_options() -> tuple[Option, ...]:
         ),
         Option(
             name="predicates",
-            doc="Aliases of the predicates that transformations use.",
+            doc="Names of the predicates that transformations use.",
             kind=Kind.LIST,
             default="",
             importance=Importance.LOW,
@@ -164,7 +164,7 @@ def _framework_options() -> tuple[Option, ...]:
         Option(
             name="config.action.reload",
             no_effect="the values of config providers here do not expire",
-            doc="What happens when a config provider's value expires: restart the connector, or none.",
+            doc="Reaction when the value of a config provider expires: restart restarts the connector, none does nothing.",
             default="restart",
             importance=Importance.LOW,
             group=COMMON,
@@ -174,7 +174,7 @@ def _framework_options() -> tuple[Option, ...]:
         Option(
             name="errors.retry.timeout",
             no_effect="converters wait for the registry as long as dblog.retry.timeout.ms allows, and transformations do not run yet",
-            doc="How long a failed operation is tried again; 0 means not, -1 for ever.",
+            doc="Time during which a failed operation is repeated; 0 means that it is not, -1 that there is no limit.",
             kind=Kind.LONG,
             default="0",
             unit="ms",
@@ -184,7 +184,7 @@ def _framework_options() -> tuple[Option, ...]:
         Option(
             name="errors.retry.delay.max.ms",
             no_effect="converters wait for the registry as long as dblog.retry.timeout.ms allows, and transformations do not run yet",
-            doc="Longest pause between two tries.",
+            doc="Maximum pause between two attempts.",
             kind=Kind.LONG,
             default="60000",
             unit="ms",
@@ -203,7 +203,7 @@ def _framework_options() -> tuple[Option, ...]:
         Option(
             name="errors.log.enable",
             no_effect="every error is logged in any case",
-            doc="Log every error, also the tolerated ones.",
+            doc="Logs every error, including tolerated ones.",
             kind=Kind.BOOLEAN,
             default="false",
             group=ERRORS,
@@ -213,7 +213,7 @@ def _framework_options() -> tuple[Option, ...]:
         Option(
             name="errors.log.include.messages",
             no_effect="a line about a refused record has its topic and partition in any case, and never its values",
-            doc="Add topic, partition, offset and time to those lines; row values are never logged.",
+            doc="Adds topic, partition, offset and time to those log lines. Values of rows are never logged.",
             kind=Kind.BOOLEAN,
             default="false",
             group=ERRORS,
@@ -222,7 +222,7 @@ def _framework_options() -> tuple[Option, ...]:
         ),
         Option(
             name="topic.creation.groups",
-            doc="Groups of topics that the worker creates with settings of their own (topic.creation.<group>.*).",
+            doc="Names of groups of topics that the worker creates with settings of their own (topic.creation.<group>.*).",
             kind=Kind.LIST,
             default="",
             importance=Importance.LOW,
@@ -233,7 +233,10 @@ def _framework_options() -> tuple[Option, ...]:
         ),
         Option(
             name="exactly.once.support",
-            doc="requested: exactly once where the worker has it; required: refuse a worker that has it not.",
+            doc=(
+                "requested: records are written exactly once if the worker supports it. required: a worker that "
+                "does not support it refuses the connector."
+            ),
             default="requested",
             group=EXACTLY_ONCE,
             width=Width.SHORT,
@@ -243,7 +246,7 @@ def _framework_options() -> tuple[Option, ...]:
         ),
         Option(
             name="transaction.boundary",
-            doc="Where transactions end when exactly once is on: each poll, an interval, or the connector's choice.",
+            doc="End of a transaction under exactly-once: with each poll, after an interval, or where the connector decides.",
             default="poll",
             group=EXACTLY_ONCE,
             width=Width.SHORT,
@@ -258,7 +261,7 @@ def _framework_options() -> tuple[Option, ...]:
         Option(
             name="transaction.boundary.interval.ms",
             no_effect="exactly-once source support is not there yet",
-            doc="Length of a transaction when transaction.boundary=interval; absent: offset.flush.interval.ms of the worker.",
+            doc="Duration of a transaction under transaction.boundary=interval. If absent, it is the worker's offset.flush.interval.ms.",
             kind=Kind.LONG,
             unit="ms",
             importance=Importance.LOW,
@@ -268,7 +271,7 @@ def _framework_options() -> tuple[Option, ...]:
         ),
         Option(
             name="offsets.storage.topic",
-            doc="An offsets topic of this connector alone.",
+            doc="Offsets topic of this connector alone.",
             importance=Importance.LOW,
             group=OFFSETS_TOPIC,
             width=Width.LONG,

@@ -68,13 +68,13 @@ def _storage(kind: str, *, partitions: int | None) -> tuple[Option, ...]:
     options = [
         Option(
             name=f"{kind}.storage.topic",
-            doc=f"Topic of the {'statuses' if kind == 'status' else kind + 's'} of all connectors; compacted.",
+            doc=f"Topic of the {'statuses' if kind == 'status' else kind + 's'} of all connectors. It must be compacted.",
             required=True,
             importance=Importance.HIGH,
         ),
         Option(
             name=f"{kind}.storage.replication.factor",
-            doc="Its replication when the worker creates it; -1 leaves it to the broker.",
+            doc="Replication factor of that topic when the worker creates it; -1 uses the broker's default.",
             kind=Kind.SHORT,
             default="3",
             importance=Importance.LOW,
@@ -85,7 +85,7 @@ def _storage(kind: str, *, partitions: int | None) -> tuple[Option, ...]:
         options.append(
             Option(
                 name=f"{kind}.storage.partitions",
-                doc="Its partitions when the worker creates it; -1 leaves them to the broker.",
+                doc="Number of partitions of that topic when the worker creates it; -1 uses the broker's default.",
                 kind=Kind.INT,
                 default=str(partitions),
                 importance=Importance.LOW,
@@ -100,7 +100,13 @@ def _count(value: Value, _all: Mapping[str, Value]) -> str | None:
 
 
 def _without_effect(name: str, because: str, default: str | None = None) -> Option:
-    return Option(name=name, doc="Accepted for files made for a JVM worker.", default=default, importance=Importance.LOW, no_effect=because)
+    return Option(
+        name=name,
+        doc="Accepted in files that were written for a worker of Kafka Connect.",
+        default=default,
+        importance=Importance.LOW,
+        no_effect=because,
+    )
 
 
 def _time(name: str, default: str, doc: str, *, low: int = 0) -> Option:
@@ -113,12 +119,23 @@ _NO_JMX = "metrics are read at /metrics"
 _NO_KEY = "tasks run in processes of the worker that has them, so workers send each other no task configurations"
 
 WORKER_OPTIONS: tuple[Option, ...] = (
-    Option(name="bootstrap.servers", doc="Brokers to start from, host:port.", kind=Kind.LIST, required=True, importance=Importance.HIGH),
-    Option(name="group.id", doc="Name of the cluster of workers.", required=True, importance=Importance.HIGH),
-    Option(name="client.id", doc="Name of this worker in the brokers' logs.", default="", importance=Importance.LOW),
+    Option(
+        name="bootstrap.servers",
+        doc="Brokers to which the worker connects first, as host:port, separated by commas.",
+        kind=Kind.LIST,
+        required=True,
+        importance=Importance.HIGH,
+    ),
+    Option(
+        name="group.id",
+        doc="Name of the cluster of workers. Workers with the same name share connectors.",
+        required=True,
+        importance=Importance.HIGH,
+    ),
+    Option(name="client.id", doc="Name of this worker in the logs of the brokers.", default="", importance=Importance.LOW),
     Option(
         name="key.converter",
-        doc="Converter of record keys for connectors that name none.",
+        doc="Converter of record keys for connectors that do not name one.",
         kind=Kind.CLASS,
         required=True,
         importance=Importance.HIGH,
@@ -126,7 +143,7 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="value.converter",
-        doc="Converter of record values for connectors that name none.",
+        doc="Converter of record values for connectors that do not name one.",
         kind=Kind.CLASS,
         required=True,
         importance=Importance.HIGH,
@@ -134,7 +151,7 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="header.converter",
-        doc="Converter of record headers for connectors that name none.",
+        doc="Converter of record headers for connectors that do not name one.",
         kind=Kind.CLASS,
         default=HEADER_CONVERTER_CLASSES[0],
         importance=Importance.LOW,
@@ -145,7 +162,7 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     *_storage("status", partitions=5),
     Option(
         name="internal.topics.automatic.creation.enable",
-        doc="Whether the worker creates its topics when they are missing.",
+        doc="If true, the worker creates its internal topics if they are missing.",
         kind=Kind.BOOLEAN,
         default="true",
     ),
@@ -154,31 +171,46 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     _time("task.shutdown.graceful.timeout.ms", "5000", "How long a task may take to stop before its process is killed."),
     Option(
         name="listeners",
-        doc="Addresses of the REST interface, with http or https. For https, keys below listeners.https. name certificate and key "
-        "(ssl.keystore.location, or ssl.certificate.location and ssl.key.location), what opens them (ssl.keystore.password, ssl.key.password) and "
-        "whose clients may come in (ssl.client.auth none, requested or required, with ssl.truststore.location); without any of them the worker's own "
-        "ssl.* count.",
+        doc=(
+            "Addresses of the REST interface, with http or https, separated by commas. For https, keys that "
+            "begin with listeners.https. name the certificate and its key (ssl.keystore.location, or "
+            "ssl.certificate.location and ssl.key.location), the passwords of both (ssl.keystore.password, "
+            "ssl.key.password), and the clients that are let in (ssl.client.auth none, requested or required, "
+            "with ssl.truststore.location). If none of them is given, the worker's own ssl.* keys apply."
+        ),
         kind=Kind.LIST,
         default="http://:8083",
         check=_listeners,
     ),
-    Option(name="rest.advertised.host.name", doc="Host name that clients and other workers get.", importance=Importance.LOW),
-    Option(name="rest.advertised.port", doc="Port that clients and other workers get.", kind=Kind.INT, importance=Importance.LOW),
+    Option(
+        name="rest.advertised.host.name",
+        doc="Host name under which clients and other workers reach this worker.",
+        importance=Importance.LOW,
+    ),
+    Option(
+        name="rest.advertised.port",
+        doc="Port on which clients and other workers reach this worker.",
+        kind=Kind.INT,
+        importance=Importance.LOW,
+    ),
     Option(
         name="rest.advertised.listener",
-        doc="Scheme that clients and other workers get.",
+        doc="Scheme (http or https) with which clients and other workers reach this worker.",
         importance=Importance.LOW,
         choices=SCHEMES,
     ),
     Option(
         name="admin.listeners",
-        doc="Where /admin is served; absent: with the rest; empty: not at all. TLS keys: admin.listeners.https.",
+        doc=(
+            "Addresses on which /admin is served. If absent, it is served with the other resources; if empty, "
+            "it is not served. Keys of TLS begin with admin.listeners.https."
+        ),
         importance=Importance.LOW,
         check=_admin_listeners,
     ),
     Option(
         name="rest.extension.classes",
-        doc=f"Asks for a login when it is {BASIC_AUTH_EXTENSION}; other Java classes cannot run in this worker.",
+        doc=f"With {BASIC_AUTH_EXTENSION} the worker asks for a login. Other Java classes cannot run in this worker.",
         kind=Kind.LIST,
         default="",
         importance=Importance.LOW,
@@ -186,47 +218,64 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name=LOGIN_CONFIG,
-        doc="The JAAS file that names the file of users, for that extension. Absent: what KAFKA_OPTS has as -Djava.security.auth.login.config.",
+        doc=(
+            "JAAS file that names the file of users for that extension. If absent, it is the file that "
+            "KAFKA_OPTS gives as -Djava.security.auth.login.config."
+        ),
         importance=Importance.LOW,
     ),
     Option(
         name=USERS_FILE,
-        doc="A file of users, a line user=password for each, instead of Connect's extension; a password may be a hash made by dblog users hash. Followed: a "
-        "change needs no restart.",
+        doc=(
+            "File of users, with one line user=password for each, in place of Connect's extension. A password "
+            "may be a hash made by dblog users hash. A changed file is read again without a restart."
+        ),
         importance=Importance.LOW,
     ),
     Option(
         name=ROLES_FILE,
-        doc="What users may do: lines user=role or user=role pattern, several with commas between them. Roles are reader, viewer, operator and admin; the "
-        "pattern matches names of connectors; @name stands for a group of a token, * for everybody who is let in. Followed. Absent: all are admin.",
+        doc=(
+            "File with the rights of users: lines user=role or user=role pattern, several roles separated by "
+            "commas. Roles are reader, viewer, operator and admin; the pattern matches names of connectors. "
+            "@name stands for a group in a token, * for every user who is logged in. A changed file is read "
+            "again without a restart. If absent, every user is admin."
+        ),
         importance=Importance.LOW,
     ),
     Option(
         name="dblog.rest.without.login",
-        doc="What a worker without any login is for whoever comes from another machine: read (they see what the read-only listener shows), all (they may do "
-        "everything, as with Connect), or refuse (it does not start on more than loopback addresses).",
+        doc=(
+            "Rights of requests from other machines if the worker asks for no login: read (what the read-only "
+            "listener shows), all (everything, as in Kafka Connect), or refuse (the worker starts on loopback "
+            "addresses only)."
+        ),
         default="read",
         importance=Importance.LOW,
         choices=("read", "all", "refuse"),
     ),
     Option(
         name="dblog.rest.login.certificates",
-        doc="Whether a client's certificate, signed by an authority of the listener's truststore, is a login beside passwords or tokens; without these it is.",
+        doc=(
+            "If true, a client certificate that is signed by an authority of the listener's truststore is a "
+            "login beside passwords or tokens. Without passwords and tokens it always is."
+        ),
         kind=Kind.BOOLEAN,
         default="false",
         importance=Importance.LOW,
     ),
     Option(
         name="dblog.rest.config.secrets",
-        doc="Who sees passwords that stand in configurations: admin (as they were given, as Connect shows them, which tools that compare configurations need), "
-        "or nobody. Others see [hidden] instead.",
+        doc=(
+            "Users who see passwords that are part of configurations: admin (as given, as Kafka Connect shows "
+            "them, which tools that compare configurations need) or nobody. All others see [hidden]."
+        ),
         default="admin",
         importance=Importance.LOW,
         choices=("admin", "nobody"),
     ),
     Option(
         name="dblog.rest.login.failures.per.minute",
-        doc="Wrong logins of one address, before it has to wait (429); 0: any number.",
+        doc="Number of wrong logins of one address after which it has to wait (status 429); 0 means no limit.",
         kind=Kind.INT,
         default="20",
         importance=Importance.LOW,
@@ -234,7 +283,7 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="dblog.rest.writes.per.minute",
-        doc="Changes and checks of configurations of one address, before it has to wait (429); 0: any number.",
+        doc="Number of changes and checks of configurations by one address after which it has to wait (status 429); 0 means no limit.",
         kind=Kind.INT,
         default="1200",
         importance=Importance.LOW,
@@ -242,74 +291,100 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="dblog.rest.oidc.issuer",
-        doc="The issuer whose tokens (OpenID Connect, JSON Web Tokens) are logins; needs the extra dblog[oidc]. Absent: none are.",
+        doc=(
+            "Issuer whose tokens (OpenID Connect, JSON Web Tokens) are accepted as logins. It needs the extra "
+            "dblog[oidc]. If absent, no token is accepted."
+        ),
         importance=Importance.LOW,
     ),
-    Option(name="dblog.rest.oidc.audience", doc="What a token must be made for: its claim aud.", importance=Importance.LOW),
-    Option(name="dblog.rest.oidc.jwks.url", doc="Where the issuer's keys are; https only.", importance=Importance.LOW),
-    Option(name="dblog.rest.oidc.jwks.file", doc="The same in a file.", importance=Importance.LOW),
+    Option(name="dblog.rest.oidc.audience", doc="Audience that a token must name in its claim aud.", importance=Importance.LOW),
+    Option(name="dblog.rest.oidc.jwks.url", doc="URL of the issuer's keys; only https is accepted.", importance=Importance.LOW),
+    Option(name="dblog.rest.oidc.jwks.file", doc="File with the issuer's keys.", importance=Importance.LOW),
     Option(
         name="dblog.rest.oidc.ssl.ca.location",
-        doc="PEM with the certificates that are trusted there. Absent: the machine's.",
+        doc="PEM file with the certificate authorities that are trusted for the issuer's URL. If absent, they are the machine's.",
         importance=Importance.LOW,
     ),
     Option(
         name="dblog.rest.oidc.algorithms",
-        doc="Signatures that are taken.",
+        doc="Signature algorithms that are accepted.",
         kind=Kind.LIST,
         default="RS256,ES256",
         importance=Importance.LOW,
         choices=("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"),
     ),
-    Option(name="dblog.rest.oidc.user.claim", doc="The claim with the user's name.", default="sub", importance=Importance.LOW),
-    Option(name="dblog.rest.oidc.groups.claim", doc="The claim with the user's groups.", default="groups", importance=Importance.LOW),
+    Option(name="dblog.rest.oidc.user.claim", doc="Claim that contains the user's name.", default="sub", importance=Importance.LOW),
+    Option(name="dblog.rest.oidc.groups.claim", doc="Claim that contains the user's groups.", default="groups", importance=Importance.LOW),
     Option(
         name="dblog.rest.readonly.listener",
-        doc="Address of a second listener, without a login, that only reads and shows no configurations: health, metrics, statuses, offsets, schemas. "
-        "Absent: none. With https it has the certificate of listeners.",
+        doc=(
+            "Address of a second listener without a login. It serves health, metrics, statuses, offsets and "
+            "schemas for reading, and shows no configurations. If absent, there is none. With https it uses "
+            "the certificate of listeners."
+        ),
         importance=Importance.LOW,
         check=_readonly_listener,
     ),
     Option(
         name="access.control.allow.origin",
-        doc="Origins that browsers may call from, with * for anything (https://*.corp.example) or as regular expressions; empty: none.",
+        doc=(
+            "Origins from which browsers may call the REST interface, with * for any text "
+            "(https://*.corp.example) or as regular expressions. Empty: none."
+        ),
         default="",
         importance=Importance.LOW,
         check=check_origins,
     ),
-    Option(name="access.control.allow.methods", doc="Methods that browsers may call.", default="", importance=Importance.LOW),
+    Option(
+        name="access.control.allow.methods",
+        doc="HTTP methods that browsers may call from those origins.",
+        default="",
+        importance=Importance.LOW,
+    ),
     Option(
         name="dblog.connector.allowed.hosts",
-        doc="Hosts that connectors may name as database, brokers, registry or proxy: host, host:port, *.suffix or a network such as 10.1.0.0/16; "
-        "empty: any but link-local addresses and metadata services of clouds, which only an entry of their own allows. Asked when a connector is posted and "
-        "again when its task starts. What a name resolves to is not looked at, nor which brokers a broker names.",
+        doc=(
+            "Hosts that connectors may name as database, brokers, registry or proxy: host, host:port, "
+            "*.suffix or a network such as 10.1.0.0/16. Empty: any, except link-local addresses and metadata "
+            "services of clouds, which must be listed to be allowed. The check runs when a connector is "
+            "posted and when its task starts. It looks at names as given, neither at the addresses that they "
+            "resolve to nor at the brokers that a broker names."
+        ),
         kind=Kind.LIST,
         default="",
         importance=Importance.LOW,
     ),
     Option(
         name="dblog.rest.allowed.hosts",
-        doc="Names, with or without port, that clients may reach the REST interface by (their Host header), beside rest.advertised.host.name and the "
-        "machine's. A list keeps a web page from pointing a name of its own at this worker. Empty: any name where a login is asked for; without one, whoever "
-        "may change something goes by an address, by a name without a dot, or by one that only this machine, network or cluster knows. The read-only "
-        "listener goes by every name.",
+        doc=(
+            "Host names, with or without a port, under which clients may reach the REST interface (their Host "
+            "header), beside rest.advertised.host.name and the machine's own. The list keeps a web page from "
+            "directing a name of its own to this worker. Empty: any name if a login is required; without a "
+            "login, a client that may change something must use an address, a name without a dot, or a name "
+            "that only this machine, network or cluster resolves. The read-only listener accepts every name."
+        ),
         kind=Kind.LIST,
         default="",
         importance=Importance.LOW,
     ),
     Option(
         name="dblog.rest.workers.allowed.hosts",
-        doc="Hosts of the group's workers: host, host:port, *.suffix or a network such as 10.1.0.0/16. A standby hands requests on to a leader on one of them "
-        "alone, with the logins in them; empty: to whichever the group names, so to any that a broker names which lies. Requests for another leader are "
-        "answered 409, with its address.",
+        doc=(
+            "Hosts of the other workers of the group: host, host:port, *.suffix or a network such as "
+            "10.1.0.0/16. A standby forwards requests, including their logins, only to a leader on one of "
+            "these hosts. Empty: to any leader that the group names, which a lying broker could choose. A "
+            "request for any other leader is answered with 409 and its address."
+        ),
         kind=Kind.LIST,
         default="",
         importance=Importance.LOW,
     ),
     Option(
         name=PROXIES,
-        doc="Addresses and networks of proxies whose X-Forwarded-For tells whom a request is from, for limits and the audit; empty: nobody's is believed. Name "
-        "only proxies that set the header themselves.",
+        doc=(
+            "Addresses and networks of proxies whose header X-Forwarded-For is believed, for limits and the "
+            "audit log. Empty: none. Name only proxies that set the header themselves."
+        ),
         kind=Kind.LIST,
         default="",
         importance=Importance.LOW,
@@ -317,50 +392,64 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="response.http.headers.config",
-        doc="Headers of every answer: rules such as set X-Frame-Options: DENY, with set, add, setDate or addDate (milliseconds from now), and commas between "
-        "them; a rule with a comma stands in double quotes.",
+        doc=(
+            "Headers that are added to every answer, as rules separated by commas, for example set X-Frame- "
+            "Options: DENY. A rule begins with set, add, setDate or addDate (milliseconds from now); a rule "
+            "that contains a comma is put in double quotes."
+        ),
         default="",
         importance=Importance.LOW,
         check=check_response_headers,
     ),
-    Option(name="config.providers", doc="Names of the config providers.", kind=Kind.LIST, default="", importance=Importance.LOW),
+    Option(
+        name="config.providers",
+        doc="Names of the config providers, separated by commas.",
+        kind=Kind.LIST,
+        default="",
+        importance=Importance.LOW,
+    ),
     Option(
         name="dblog.config.providers.own",
-        doc="Those of them that resolve placeholders of this file alone: a connector that names one is refused, so that who may post connectors does not "
-        "reach the worker's own secrets by it.",
+        doc=(
+            "Config providers that resolve placeholders of this file only. A connector that names one of them "
+            "is refused, so that users who may post connectors cannot reach the worker's own secrets."
+        ),
         kind=Kind.LIST,
         default="",
         importance=Importance.LOW,
     ),
     Option(
         name=POLICY,
-        doc="Which producer.override.*, consumer.override.* and admin.override.* keys connectors may set; also by the class names of Kafka Connect.",
+        doc=(
+            "Policy for the producer.override.*, consumer.override.* and admin.override.* keys that "
+            "connectors may set. The class names of Kafka Connect are accepted too."
+        ),
         default="All",
         choices=POLICY_CHOICES,
     ),
     Option(
         name=ALLOWLIST,
-        doc="The keys that connectors may set under the policy Allowlist, without producer.override. and the like; empty: none.",
+        doc="Keys that connectors may set under the policy Allowlist, without producer.override. and the like. Empty: none.",
         kind=Kind.LIST,
         default="",
     ),
     Option(
         name="topic.creation.enable",
-        doc="Whether topic.creation.* of connectors is obeyed.",
+        doc="If true, connectors may set topic.creation.*.",
         kind=Kind.BOOLEAN,
         default="true",
         importance=Importance.LOW,
     ),
     Option(
         name="topic.tracking.enable",
-        doc="Whether the topics in use are noted.",
+        doc="If true, the topics that each connector writes to are recorded.",
         kind=Kind.BOOLEAN,
         default="true",
         importance=Importance.LOW,
     ),
     Option(
         name="topic.tracking.allow.reset",
-        doc="Whether that list may be reset.",
+        doc="If true, the recorded topics of a connector may be reset.",
         kind=Kind.BOOLEAN,
         default="true",
         importance=Importance.LOW,
@@ -375,7 +464,7 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     _time("rebalance.timeout.ms", "60000", "Longest time of a rebalance."),
     Option(
         name="exactly.once.source.support",
-        doc="Whether source connectors write in transactions.",
+        doc="Exactly-once support of source connectors: disabled, preparing or enabled.",
         default="disabled",
         importance=Importance.HIGH,
         choices=("disabled", "preparing", "enabled"),
@@ -383,13 +472,16 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="security.protocol",
-        doc="How brokers are talked to.",
+        doc="Protocol of connections to brokers.",
         default="PLAINTEXT",
         choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     ),
     Option(
         name="dblog.task.restart.max",
-        doc="How often in a row a task whose process was killed is started again; -1 for ever. A task that reports FAILED stays failed.",
+        doc=(
+            "Number of times in a row that a task whose process died is started again; -1 means no limit. A "
+            "task that reports FAILED is not started again."
+        ),
         kind=Kind.INT,
         default="-1",
         unit="times",
@@ -397,49 +489,71 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="dblog.registry.topic",
-        doc="Topic of the worker's own schema registry. Workers of several groups may share it: they write in turns, by the transactional id "
-        "dblog-writer-<topic>, which the worker's principal needs WRITE and DESCRIBE on where the brokers check access.",
+        doc=(
+            "Topic of the worker's own schema registry. Workers of several groups may share it: they write in "
+            "turns, under the transactional id dblog-writer-<topic>, for which the worker's principal needs "
+            "WRITE and DESCRIBE if the brokers check access."
+        ),
         default="_schemas",
     ),
     Option(
         name="dblog.registry.enable",
-        doc="Whether the worker serves a schema registry beside its REST interface.",
+        doc="If true, the worker serves a schema registry beside its REST interface.",
         kind=Kind.BOOLEAN,
         default="true",
     ),
     Option(
         name="dblog.registry.replication.factor",
-        doc="Replication of that topic when the worker creates it; -1 leaves it to the broker. Absent: config.storage.replication.factor.",
+        doc=(
+            "Replication factor of that topic when the worker creates it; -1 uses the broker's default. If "
+            "absent, it is config.storage.replication.factor."
+        ),
         kind=Kind.SHORT,
         check=_count,
     ),
     Option(
         name=DUMPS_TOPIC,
-        doc="Topic of the requests for dumps of all connectors, and of their ends; compacted. Absent: config.storage.topic with -dumps behind it; empty: this "
-        "worker takes no such requests.",
+        doc=(
+            "Compacted topic of the requests for dumps of all connectors, and of how they ended. If absent, "
+            "it is config.storage.topic followed by -dumps; if empty, this worker accepts no requests for "
+            "dumps."
+        ),
     ),
     Option(
         name="dblog.dumps.storage.replication.factor",
-        doc="Replication of that topic when the worker creates it; -1 leaves it to the broker. Absent: config.storage.replication.factor.",
+        doc=(
+            "Replication factor of that topic when the worker creates it; -1 uses the broker's default. If "
+            "absent, it is config.storage.replication.factor."
+        ),
         kind=Kind.SHORT,
         check=_count,
     ),
     Option(
         name="dblog.signal.files.folder",
-        doc="Folder that the files of signals stand in (signal.file of a connector names one of them, which is emptied behind its signals). Absent: no "
-        "connector reads signals from a file.",
+        doc=(
+            "Folder of the files of signals, which connectors name in signal.file and which are emptied after "
+            "their signals are read. If absent, no connector reads signals from a file."
+        ),
     ),
-    Option(name="dblog.log.format", doc="json: one object a line; plain: for reading.", default="json", choices=("json", "plain")),
+    Option(
+        name="dblog.log.format",
+        doc="Format of log lines: json (one object a line) or plain (for people).",
+        default="json",
+        choices=("json", "plain"),
+    ),
     Option(
         name="dblog.log.level",
-        doc="Least level that is logged.",
+        doc="Lowest level that is logged.",
         default="INFO",
         choices=LOG_LEVELS,
     ),
     Option(
         name="dblog.log.levels",
-        doc="Levels of single loggers from the start, as logger=LEVEL pairs: dblog.readers=DEBUG,dblog.kafka.registry=WARN. While the worker runs "
-        "PUT /admin/loggers sets them.",
+        doc=(
+            "Levels of single loggers at the start, as logger=LEVEL pairs separated by commas: "
+            "dblog.readers=DEBUG,dblog.kafka.registry=WARN. PUT /admin/loggers changes them while the worker "
+            "runs."
+        ),
         kind=Kind.LIST,
         default="",
         importance=Importance.LOW,
@@ -447,8 +561,12 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name=TRACING,
-        doc="Whether tasks report OpenTelemetry traces, and give each record the header traceparent, by which the sink goes on with the same trace. Needs the "
-        "extra dblog[tracing]. OTEL_EXPORTER_OTLP_ENDPOINT and the other variables of OpenTelemetry say where the traces go, and how many.",
+        doc=(
+            "If true, tasks report OpenTelemetry traces and give each record the header traceparent, with "
+            "which the sink continues the same trace. It needs the extra dblog[tracing]. "
+            "OTEL_EXPORTER_OTLP_ENDPOINT and the other variables of OpenTelemetry decide where traces are "
+            "sent, and how many."
+        ),
         kind=Kind.BOOLEAN,
         default="false",
         importance=Importance.LOW,
@@ -456,23 +574,29 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="dblog.metrics.names",
-        doc="Names that /metrics has: dblog (this program's own), jmx (those that a JMX exporter gives Kafka Connect's and Debezium's metrics by the rules of "
-        "Strimzi and of Debezium's examples), or both.",
+        doc=(
+            "Names of metrics under /metrics: dblog (this program's own), jmx (those that a JMX exporter "
+            "gives to the metrics of Kafka Connect and Debezium, by the rules of Strimzi and of Debezium's "
+            "examples), or both."
+        ),
         default="both",
         choices=("both", "dblog", "jmx"),
         importance=Importance.LOW,
     ),
     Option(
         name="dblog.metrics.jmx.case",
-        doc="How the names of Debezium's attributes are spelled: attribute (debezium_metrics_SnapshotRunning), or lower, as an exporter with "
-        "lowercaseOutputName writes them.",
+        doc=(
+            "Spelling of Debezium's attributes in names of metrics: attribute "
+            "(debezium_metrics_SnapshotRunning) or lower, as an exporter with lowercaseOutputName writes "
+            "them."
+        ),
         default="attribute",
         choices=("attribute", "lower"),
         importance=Importance.LOW,
     ),
     Option(
         name="dblog.metrics.tables.max",
-        doc="Most tables, and most topics, of a task that have metrics of their own; 0: none.",
+        doc="Maximum number of tables, and of topics, of a task that have metrics of their own; 0 means none.",
         kind=Kind.INT,
         default="100",
         importance=Importance.LOW,

@@ -53,260 +53,355 @@ OPTIONS: tuple[Option, ...] = (
         name="topics.pattern",
         read=text,
         default=None,
-        doc="Java regular expression; topics that appear later and match are picked up while running.",
+        doc="Java regular expression of topics to read. New topics that match are read as soon as they appear.",
     ),
     Option(
         name="topics.exclude",
         read=pattern,
         default=_EXCLUDED,
-        doc="Topics that match are not tables: their records are left out. Heartbeat, transaction and schema-change records are also known by their schema. "
-        "Where it is not set, a topic that holds rows in Debezium's envelope is a table all the same, whatever its name.",
+        doc=(
+            "Regular expression of topics that are not tables; their records are left out. Heartbeat, "
+            "transaction and schema-change records are also recognized by their schema. If it is not set, a "
+            "topic with rows in Debezium's envelope is always a table, whatever its name."
+        ),
     ),
     Option(
         name="topics.markers",
         read=pattern,
         default=r"__dblog-chunks\..*",
-        doc="Topics of chunk markers, whatever topics.exclude is: what they count is compared with what arrived. Empty: not compared.",
+        doc=(
+            "Regular expression of the topics of chunk markers, which topics.exclude does not affect. The "
+            "counts of the markers are compared with the rows that arrived. Empty: no comparison."
+        ),
     ),
     Option(
         name="topics.name",
         read=_name_pattern,
         default=r"(?:(?P<prefix>.+)\.)?(?P<db>[^.]+)\.(?P<table>[^.]+)",
-        doc="Regular expression with the groups db and table (prefix is optional) that a table topic's whole name matches. Where names of databases or tables "
-        "have dots, let it name the prefix.",
+        doc=(
+            "Regular expression with the groups db and table, and optionally prefix, that matches the whole "
+            "name of a table's topic. If names of databases or tables contain dots, it should name the "
+            "prefix."
+        ),
     ),
     Option(
         name="topics.transaction",
         read=text,
         default=None,
-        doc="The source's transaction topic (<topic.prefix>.transaction, of one partition, written with provide.transaction.metadata=true), one of the "
-        "job's topics; the manifest needs it.",
+        doc=(
+            "Transaction topic of the source (<topic.prefix>.transaction, with one partition, written with "
+            "provide.transaction.metadata=true). It must be one of the job's topics. The manifest needs it."
+        ),
     ),
-    Option(name="topics.start", read=one_of("earliest", "latest"), default="earliest", doc="Where to begin when there is no checkpoint."),
+    Option(
+        name="topics.start",
+        read=one_of("earliest", "latest"),
+        default="earliest",
+        doc="Offsets at which to begin if there is no checkpoint: earliest or latest.",
+    ),
     Option(
         name="registry.url",
         read=web_addresses,
         default=None,
-        doc="Confluent-compatible schema registry, for instance the worker's own REST address.",
+        doc="URL of a schema registry with Confluent's interface, for instance the worker's REST address.",
     ),
-    Option(name="registry.auth", read=text, default=None, doc="user:password for basic authentication at the registry."),
+    Option(name="registry.auth", read=text, default=None, doc="Login at the registry (basic authentication), as user:password."),
     Option(name="registry.token", read=text, default=None, doc="Bearer token for the registry, instead of registry.auth."),
     Option(
         name="registry.ssl.ca.file",
         read=text,
         default=None,
-        doc="PEM file of the authorities that have signed the registry's certificate; default: the machine's.",
+        doc="PEM file with the certificate authorities that may sign the registry's certificate. If absent, they are the machine's.",
     ),
     Option(
         name="registry.ssl.certificate.file",
         read=text,
         default=None,
-        doc="PEM file of a client certificate for the registry, with its key unless registry.ssl.key.file has it.",
+        doc="PEM file with a client certificate for the registry, and its key unless registry.ssl.key.file has it.",
     ),
-    Option(name="registry.ssl.key.file", read=text, default=None, doc="PEM file of the client certificate's key, without a password."),
+    Option(
+        name="registry.ssl.key.file", read=text, default=None, doc="PEM file with the key of the client certificate, without a password."
+    ),
     Option(
         name="registry.wait.max.s",
         read=number,
         default="600",
-        doc="How long a registry that is away is waited for, in seconds; then the job stops, its checkpoint intact.",
+        doc="Seconds to wait for a registry that does not answer. After that the job stops; its checkpoint stays valid.",
     ),
     Option(
         name="registry.unknown.wait.s",
         read=number,
         default="20",
-        doc="How long a schema id that the registry does not know is asked for again, in seconds; then its records go to quarantine.",
+        doc=(
+            "Seconds during which a schema id that the registry does not know is asked for again. After that its records go to quarantine."
+        ),
     ),
     Option(
         name="registry.cache.path",
         read=text,
         default=None,
-        doc="Local folder that keeps schemas by id, so that a restart asks for none; default: memory only.",
+        doc="Local folder that keeps schemas by id, so that a restart need not ask for them. If absent, they are kept in memory only.",
     ),
-    Option(name="target.path", read=text, default=None, doc="Base path of all tables: local, or any URL that Spark can write."),
-    Option(name="target.template", read=text, default="{base}/{db}/{table}", doc="Path of one table; {base}, {prefix}, {db}, {table}."),
+    Option(name="target.path", read=text, default=None, doc="Path under which all tables are: local, or any URL that Spark can write."),
+    Option(
+        name="target.template", read=text, default="{base}/{db}/{table}", doc="Path of a table, made of {base}, {prefix}, {db} and {table}."
+    ),
     Option(
         name="state.path",
         read=text,
         default=None,
-        doc="Path of the sink's own tables and files: landing, control table, quarantine, tombstones and others; default {target.path}/_dblog.",
+        doc=(
+            "Path of the sink's own tables and files: landing table, control table, quarantine, tombstones "
+            "and others. If absent, it is {target.path}/_dblog."
+        ),
     ),
-    Option(name="checkpoint.path", read=text, default=None, doc="Checkpoint of the query; default {state.path}/checkpoints/{name}."),
+    Option(
+        name="checkpoint.path",
+        read=text,
+        default=None,
+        doc="Path of the query's checkpoint. If absent, it is {state.path}/checkpoints/{name}.",
+    ),
     Option(
         name="storage.shared.mount",
         read=truth,
         default="false",
-        doc="Paths on the machine (file:) are a mount that the driver and all executors share. Without it they need a local Spark master.",
+        doc=(
+            "If true, paths on the machine (file:) are on a mount that the driver and all executors share. "
+            "Without a shared mount such paths need a local Spark master."
+        ),
     ),
     Option(
         name="storage.single.driver",
         read=truth,
         default="false",
-        doc="Nothing but this one driver ever writes to the tables, so S3 needs no log store for several. Without it s3a: paths need "
-        "spark.delta.logStore.s3a.impl=dblog.sink.S3ConditionalLogStore (docs/object-stores.md).",
+        doc=(
+            "If true, no other program writes to the tables, so S3 needs no log store for several drivers. "
+            "Otherwise s3a: paths need spark.delta.logStore.s3a.impl=dblog.sink.S3ConditionalLogStore "
+            "(docs/object-stores.md)."
+        ),
     ),
     Option(
         name="position",
         read=one_of("source", "topic"),
         default="source",
-        doc="Order of rows per key: source position (D7), or topic order (the Kafka offset) for foreign PostgreSQL topics.",
+        doc=(
+            "Order of the rows of a key: source (position in the database's log) or topic (Kafka offset), "
+            "which is for PostgreSQL topics that other programs write."
+        ),
     ),
-    Option(name="trigger.interval.s", read=number, default="2", doc="Least time between the starts of two batches, in seconds."),
-    Option(name="trigger.once", read=truth, default="false", doc="Process what is there in batches of batch.records.max, then stop."),
+    Option(name="trigger.interval.s", read=number, default="2", doc="Minimum number of seconds between the starts of two batches."),
+    Option(
+        name="trigger.once",
+        read=truth,
+        default="false",
+        doc="If true, the job processes the records that exist, in batches of batch.records.max, then stops.",
+    ),
     Option(
         name="batch.records.max",
         read=whole(1),
         default="1000000",
-        doc="Most Kafka records in one batch; fewer where rows are of many kilobytes.",
+        doc="Maximum number of Kafka records in one batch. Batches of rows of many kilobytes have fewer.",
     ),
-    Option(name="merge.threads", read=whole(1), default="4", doc="Tables written at the same time."),
+    Option(name="merge.threads", read=whole(1), default="4", doc="Number of tables that are written at the same time."),
     Option(
         name="rewrite.rows.max",
         read=whole(0),
         default="50000",
-        doc="A table of up to this many rows is rewritten as a whole for a batch, one job and one commit, instead of merged into; 0: never.",
+        doc=(
+            "Number of rows up to which a table is rewritten as a whole for a batch, in one job and one "
+            "commit, instead of merged; 0 means never."
+        ),
     ),
     Option(
         name="merge.rows.min",
         read=whole(1),
         default="20000",
-        doc="A batch, or what has landed, with at least this many rows of a table may be worth a merge by itself; the dearer the merge, the more.",
+        doc=(
+            "Number of rows of a table from which on a batch, or landed rows, may be merged at once. The more "
+            "a merge costs, the more rows it takes."
+        ),
     ),
     Option(
         name="merge.broadcast.rows.max",
         read=whole(0),
         default="2000000",
-        doc="Keys and positions of up to this many changed rows are sent to every executor instead of shuffling those of the table; 0: never.",
+        doc=(
+            "Number of changed rows up to which their keys and positions are sent to every executor, instead "
+            "of shuffling the table's; 0 means never."
+        ),
     ),
-    Option(name="merge.rows.max", read=whole(1), default="2000000", doc="Most landed rows merged at once."),
+    Option(name="merge.rows.max", read=whole(1), default="2000000", doc="Maximum number of landed rows that are merged at once."),
     Option(
         name="merge.age.max.s",
         read=number,
         default="60",
-        doc="What has landed waits at most this long for its merge to begin, in seconds, if a thread is free; cheap tables wait less.",
+        doc=(
+            "Seconds after which the merge of landed rows begins at the latest, if a thread is free. Tables whose merge is cheap wait less."
+        ),
     ),
-    Option(name="merge.background.threads", read=whole(1), default="2", doc="Tables merged from the landing table at the same time."),
+    Option(
+        name="merge.background.threads",
+        read=whole(1),
+        default="2",
+        doc="Number of tables that are merged from the landing table at the same time.",
+    ),
     Option(
         name="manifest.interval.s",
         read=number,
         default="0",
-        doc="Least time between two snapshots of the manifest, in seconds: all tables of the source at the end of one transaction, named by their Delta "
-        "versions in {state.path}/manifest. Everything lands then, and is merged for snapshots. 0: no manifest.",
+        doc=(
+            "Minimum number of seconds between two snapshots of the manifest. A snapshot is all tables of the "
+            "source at the end of one transaction, named by their Delta versions in {state.path}/manifest. "
+            "All rows land then, and are merged for snapshots. 0: no manifest."
+        ),
     ),
     Option(
         name="manifest.keep.h",
         read=number,
         default="168",
-        doc="Hours that a snapshot can be read; the tables keep files and log for it, whatever vacuum.keep.h is.",
+        doc="Hours during which a snapshot can be read. The tables keep files and log for it, whatever vacuum.keep.h is.",
     ),
     Option(
         name="manifest.incomplete.max.s",
         read=number,
         default="300",
-        doc="A transaction of which records are missing blocks the next snapshot; after so many seconds that is reported, again and again.",
+        doc=(
+            "Seconds after which a transaction with missing records, which blocks the next snapshot, is reported. The report is repeated."
+        ),
     ),
     Option(
         name="manifest.pass",
         read=_words,
         default=None,
-        doc="Ids of transactions, separated by spaces, that block no snapshot though records of them are missing and will never come.",
+        doc=(
+            "Ids of transactions, separated by spaces, that block no snapshot although some of their records "
+            "are missing and will never arrive."
+        ),
     ),
     Option(
         name="landing.keep.h",
         read=number,
         default="24",
-        doc="Hours that landed records are kept after they are merged.",
+        doc="Hours for which landed records are kept after they are merged.",
     ),
-    Option(name="control.interval.s", read=number, default="5", doc="Least time between two writes of the control table, in seconds."),
+    Option(name="control.interval.s", read=number, default="5", doc="Minimum number of seconds between two writes of the control table."),
     Option(
         name="merge.path",
         read=one_of("auto", "merge"),
         default="auto",
-        doc="How changed rows are written. auto: by the sink's own upsert where this Delta has what it calls, else by Delta's MERGE; merge: by MERGE, whose "
-        "interface is public and which is slower.",
+        doc=(
+            "Way in which changed rows are written. auto uses the sink's own upsert if this version of Delta "
+            "has the internal functions that it calls, otherwise Delta's MERGE. merge always uses MERGE, "
+            "whose interface is public; it is slower."
+        ),
     ),
     Option(
-        name="merge.attempts.max", read=whole(1), default="5", doc="Attempts of one table's write when another writer commits in between."
+        name="merge.attempts.max",
+        read=whole(1),
+        default="5",
+        doc="Number of attempts to write a table if other writers commit at the same time.",
     ),
     Option(
-        name="compact.commits", read=whole(0), default="100", doc="A table's small files are compacted after this many commits; 0: never."
+        name="compact.commits",
+        read=whole(0),
+        default="100",
+        doc="Number of commits after which a table's small files are compacted; 0 means never.",
     ),
     Option(
         name="vacuum.interval.h",
         read=number,
         default="24",
-        doc="Hours between two VACUUMs of a table, the sink's own tables included; 0: never.",
+        doc="Hours between two VACUUMs of a table, also of the sink's own tables; 0 means never.",
     ),
     Option(
         name="vacuum.keep.h",
         read=number,
         default="168",
-        doc="Hours that files of older versions are kept for readers that are at work, and for time travel. Between 0 and 168 they are kept for a week, which "
-        "is Delta's own default, unless a table's owner has set its delta.deletedFileRetentionDuration to less.",
+        doc=(
+            "Hours for which files of older versions are kept, for running readers and for time travel. A "
+            "value between 0 and 168 keeps them for a week, Delta's own default, unless the table's owner has "
+            "set its delta.deletedFileRetentionDuration to less."
+        ),
     ),
     Option(
         name="vacuum.share.max",
         read=number,
         default="0.1",
-        doc="Most of the time that VACUUMs may take, as a share.",
+        doc="Maximum share of the time that VACUUMs may take.",
     ),
     Option(
         name="tombstones.keep.h",
         read=number,
         default="168",
-        doc="Hours that the position of a deleted key is kept; an older dump row that arrives later would bring the row back.",
+        doc=(
+            "Hours for which the position of a deleted key is kept. An older row of a dump that arrives later "
+            "than that would bring the row back."
+        ),
     ),
     Option(
         name="chunks.wait.s",
         read=number,
         default="60",
-        doc="How long rows of a dumped chunk are waited for after its marker, in seconds, before they are reported as missing.",
+        doc="Seconds to wait for the rows of a dumped chunk after its marker, before they are reported as missing.",
     ),
-    Option(name="chunks.keep.h", read=number, default="168", doc="Hours that the counts of dumped chunks are kept."),
+    Option(name="chunks.keep.h", read=number, default="168", doc="Hours for which the counts of dumped chunks are kept."),
     Option(
         name="quarantine.rows.max",
         read=whole(0),
         default="100",
-        doc="More bad records of one table in a batch or merge, and more than quarantine.fraction.max of it, stop the job, or park the table (its failure).",
+        doc=(
+            "Number of bad records of one table in a batch or merge. If it is exceeded, and "
+            "quarantine.fraction.max too, the job stops or the table is parked (see failure)."
+        ),
     ),
-    Option(name="quarantine.fraction.max", read=number, default="0.001", doc="See quarantine.rows.max."),
+    Option(name="quarantine.fraction.max", read=number, default="0.001", doc="Share of bad records; see quarantine.rows.max."),
     Option(
         name="restart.attempts.max",
         read=whole(0),
         default="10",
-        doc="Restarts of the query after failures that may pass, without one finished batch in between.",
+        doc="Number of restarts of the query after errors that may pass, without a finished batch between them.",
     ),
     Option(
         name="progress.file",
         read=text,
         default=None,
-        doc="Local file that gets one JSON line for each batch; default: none, only the log.",
+        doc="Local file to which one JSON line is written for each batch. If absent, only the log reports batches.",
     ),
     Option(
         name="progress.file.mib.max",
         read=whole(0),
         default="256",
-        doc="Size in MiB from which on progress.file is renamed to <progress.file>.1, in place of the one before, and another one begun; 0: never.",
+        doc="Size in MiB at which progress.file is renamed to <progress.file>.1, which replaces the one before; 0 means never.",
     ),
     Option(
         name="metrics.listen",
         read=address,
         default=None,
-        doc="host:port, or a port, where Prometheus finds the job's numbers under /metrics; default: none. Needs the package prometheus-client.",
+        doc=(
+            "host:port, or a port, on which Prometheus reads the job's metrics under /metrics. If absent, "
+            "they are not served. It needs the package prometheus-client."
+        ),
     ),
     Option(
         name="tracing.enabled",
         read=truth,
         default="false",
-        doc="Whether batches and merges report OpenTelemetry traces, which go on with the worker's by the header traceparent of the records. Needs the extra "
-        "dblog-sink[tracing] where the driver runs; its variables OTEL_EXPORTER_OTLP_ENDPOINT and others say where the traces go.",
+        doc=(
+            "If true, batches and merges report OpenTelemetry traces, which continue the worker's by the "
+            "records' header traceparent. It needs the extra dblog-sink[tracing] on the driver, whose "
+            "variable OTEL_EXPORTER_OTLP_ENDPOINT and others decide where traces are sent."
+        ),
     ),
     Option(
         name="log.format",
         read=one_of("plain", "json"),
         default="plain",
-        doc="Lines of the driver's log: plain for people, json for machines, one object a line: each batch, table, snapshot and failure with its numbers.",
+        doc=(
+            "Format of the driver's log lines: plain for people, json for machines (one object a line). Each "
+            "batch, table, snapshot and failure has one, with its numbers."
+        ),
     ),
-    Option(name="log.level", read=one_of("DEBUG", "INFO", "WARN", "ERROR"), default="INFO", doc="From which level on lines are logged."),
+    Option(name="log.level", read=one_of("DEBUG", "INFO", "WARN", "ERROR"), default="INFO", doc="Lowest level that is logged."),
 )
 """Declarations of all options of the sink."""
 

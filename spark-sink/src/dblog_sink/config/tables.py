@@ -152,116 +152,157 @@ TABLE_OPTIONS: tuple[Option, ...] = (
         name="mode",
         read=one_of("auto", "mirror", "history", "append"),
         default="auto",
-        doc="mirror: the source's live rows (needs a key); history: every version of a row (SCD2, needs a key); append: the list of changes. "
-        "auto: mirror with a key, append without.",
+        doc=(
+            "mirror: the rows of the source (needs a key); history: every version of a row (SCD2, needs a "
+            "key); append: the list of changes. auto: mirror with a key, append without."
+        ),
     ),
     Option(
         name="records",
         read=one_of("auto", "envelope", "unwrapped"),
         default="auto",
-        doc="envelope: Debezium's; unwrapped: rows made by ExtractNewRecordState, ordered by the Kafka offset, a null value is a delete. "
-        "auto: recognised from the schema; a topic whose first records are deletes only needs the setting.",
+        doc=(
+            "Form of records. envelope: Debezium's; unwrapped: rows made by ExtractNewRecordState, in the "
+            "order of Kafka offsets, where a null value is a delete. auto recognizes the form by the schema; "
+            "it must be set for a topic that begins with deletes."
+        ),
     ),
     Option(
         name="target.path",
         read=_template,
         default=None,
-        doc="Path of the Delta table; {base}, {prefix}, {db}, {table}. Default: target.template.",
+        doc="Path of the Delta table, made of {base}, {prefix}, {db} and {table}. If absent, it is target.template.",
     ),
     Option(
         name="target.catalog",
         read=_catalog_name,
         default=None,
-        doc="Name under which the table is registered in a catalog too: {table}, {db}.{table}, or with a catalog before it, for instance lake.{db}.{table} "
-        "(Unity Catalog; spark.sql.catalog.lake). The table is external there, at its path.",
+        doc=(
+            "Name under which the table is also registered in a catalog: {table}, {db}.{table}, or with a "
+            "catalog before it, for instance lake.{db}.{table} (Unity Catalog; spark.sql.catalog.lake). The "
+            "table is external there, at its path."
+        ),
     ),
     Option(
         name="keys",
         read=name_list,
         default=None,
-        doc="Key columns (target names), separated by commas, instead of the record's key; deletes then need the old row in the record. "
-        "Rows may exchange their keys within a batch where their old rows are logged whole and differ in another column.",
+        doc=(
+            "Key columns (names in the target), separated by commas, in place of the record's key. Deletes "
+            "then need the old row in the record. Rows may exchange their keys within a batch if their old "
+            "rows are logged completely and differ in another column."
+        ),
     ),
     Option(
         name="partition.by",
         read=name_list,
         default=None,
-        doc="Partition columns of a new table. Choose columns that never change. Delta makes an empty text NULL there: such a key goes to quarantine.",
+        doc=(
+            "Partition columns of a new table. Choose columns that never change. Delta writes an empty text "
+            "there as NULL; a row with such a key goes to quarantine."
+        ),
     ),
     Option(name="cluster.by", read=_cluster, default=None, doc="Columns by which a new table is clustered (liquid), up to four."),
-    Option(name="columns.include", read=pattern, default=None, doc="Regular expression: only source columns that match are kept."),
-    Option(name="columns.exclude", read=pattern, default=None, doc="Regular expression: source columns that match are left out."),
-    Option(name="columns.rename", read=_renames, default=None, doc="Pairs source:target, separated by commas."),
+    Option(
+        name="columns.include",
+        read=pattern,
+        default=None,
+        doc="Regular expression of the source columns that are kept; all others are left out.",
+    ),
+    Option(name="columns.exclude", read=pattern, default=None, doc="Regular expression of the source columns that are left out."),
+    Option(name="columns.rename", read=_renames, default=None, doc="Renamed columns, as pairs source:target separated by commas."),
     Option(
         name="soft.delete",
         read=_guarded_name,
         default=None,
-        doc="Mirror: a deleted row stays, and this boolean column is true for it. Default: deleted rows are deleted.",
+        doc="Mirror: boolean column that is true for deleted rows, which then stay in the table. If absent, deleted rows are deleted.",
     ),
     Option(
         name="retention.h",
         read=number,
         default=None,
-        doc="History: hours that a version is kept after it ended, counted on the source's clock; removed when the table is compacted. Default: for ever.",
+        doc=(
+            "History: hours for which a version is kept after it ended, by the source's clock. Older ones are "
+            "removed when the table is compacted. If absent, all are kept."
+        ),
     ),
     Option(
         name="evolution",
         read=one_of("evolve", "lenient", "ignore", "fail"),
         default="evolve",
-        doc="When columns change. evolve: the target follows, evolution.* decide the rest; lenient: it follows, and a type that does not fit gets "
-        "a column of its own (evolution.incompatible=column); ignore: the target stays as it is, values are cast, those that cannot be go to "
-        "quarantine; fail: any change stops the table.",
+        doc=(
+            "Reaction to changed columns. evolve: the target follows, and the options evolution.* decide the "
+            "rest; lenient: the target follows, and a type that does not fit gets a column of its own "
+            "(evolution.incompatible=column); ignore: the target stays the same, values are cast, and records "
+            "with values that cannot be cast go to quarantine; fail: any change stops the table."
+        ),
     ),
     Option(
         name="evolution.drop",
         read=one_of("keep", "drop"),
         default="keep",
-        doc="A column dropped in the source: keep it, NULL in rows written from then on, or drop it (column mapping).",
+        doc=(
+            "Treatment of a column that was dropped in the source: keep it, with NULL in rows written from "
+            "then on, or drop it (by column mapping)."
+        ),
     ),
     Option(
         name="evolution.incompatible",
         read=one_of("fail", "column", "quarantine"),
         default="fail",
-        doc="A type that Delta cannot widen the column to. fail: the table stops (see failure); column: later values go to <column>__v2; "
-        "quarantine: values are cast, records whose value cannot be go to quarantine.",
+        doc=(
+            "Treatment of a type that Delta cannot widen the column to. fail: the table stops (see failure); "
+            "column: later values go to <column>__v2; quarantine: values are cast, and records with values "
+            "that cannot be cast go to quarantine."
+        ),
     ),
     Option(
         name="evolution.fill",
         read=one_of("default", "none"),
         default="default",
-        doc="A column added with a default: rows that the sink has already get the default too, as in the source, or NULL.",
+        doc="Treatment of a column that was added with a default: existing rows get the default, as in the source, or NULL.",
     ),
-    Option(
-        name="json.type", read=one_of("string", "variant"), default="string", doc="Type of JSON columns of a new column: text, or VARIANT."
-    ),
+    Option(name="json.type", read=one_of("string", "variant"), default="string", doc="Type of a new column for JSON: text, or VARIANT."),
     Option(
         name="decimal.overflow",
         read=one_of("string", "quarantine"),
         default="string",
-        doc="Decimals declared with more than 38 digits. string: STRING, every value fits; quarantine: DECIMAL(38, s), a value that does not fit goes to "
-        "quarantine. A column that a table has as a decimal stays one.",
+        doc=(
+            "Treatment of decimals that are declared with more than 38 digits. string: STRING, in which every "
+            "value fits; quarantine: DECIMAL(38, s), and a record with a value that does not fit goes to "
+            "quarantine. A column that is a decimal in the table stays one."
+        ),
     ),
     Option(
         name="unavailable.value.placeholder",
         read=_placeholder,
         default=UNAVAILABLE_VALUE,
-        doc="The connector's option of the same name (PostgreSQL): what it writes instead of an unchanged value that is stored apart (TOAST). A mirror "
-        "or history keeps the value that the row had; a record of a row that is not there goes to quarantine.",
+        doc=(
+            "Value of the connector's option of the same name (PostgreSQL): the placeholder that it writes "
+            "for an unchanged value that is stored apart (TOAST). A mirror or history keeps the value that "
+            "the row had; a record whose row does not exist goes to quarantine."
+        ),
     ),
     Option(
         name="truncate",
         read=one_of("apply", "ignore", "park"),
         default="apply",
-        doc="The source table is truncated. apply: older rows are deleted (mirror), ended (history), or a row of its own is appended (append); park: the table "
-        "is parked before it.",
+        doc=(
+            "Reaction to a TRUNCATE of the source table. apply: older rows are deleted (mirror), ended "
+            "(history), or one row for the TRUNCATE is appended (append); park: the table is parked before "
+            "it."
+        ),
     ),
     Option(
         name="failure",
         read=one_of("stop", "park"),
         default="stop",
-        doc="After failure.retries attempts: stop the job, or park the table; the others go on, and its records wait.",
+        doc=(
+            "Reaction after failure.retries failed attempts: stop the job, or park the table. Then other "
+            "tables go on, and the table's records wait."
+        ),
     ),
-    Option(name="failure.retries", read=whole(0), default="3", doc="Attempts after the first, for failures that may pass."),
+    Option(name="failure.retries", read=whole(0), default="3", doc="Number of attempts after the first, for errors that may pass."),
 )
 """Declarations of all settings of a table; ``table.<rule>.match`` selects the tables."""
 

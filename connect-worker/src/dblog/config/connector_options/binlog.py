@@ -49,7 +49,7 @@ def _server_id(value: Value, everything: Mapping[str, Value]) -> str | None:
 _LOGIN = (
     long_option(
         name="database.server.id",
-        doc="Replica id that this connector uses; unique among all replicas of the server.",
+        doc="Replica id under which this connector reads the log. It must be unique among all replicas of the server.",
         required=True,
         importance=HIGH,
         group=CONNECTION,
@@ -58,7 +58,7 @@ _LOGIN = (
     ),
     long_option(
         name="database.server.id.offset",
-        doc="Distance of the replica ids of further log connections.",
+        doc="Difference between the replica ids of this connector's further log connections and database.server.id.",
         default="10000",
         group=CONNECTION,
         label="Cluster ID offset",
@@ -66,7 +66,7 @@ _LOGIN = (
     ),
     option(
         name="database.ssl.keystore",
-        doc="Client certificate and key: PEM or PKCS12.",
+        doc="File with the client's certificate and key, in PEM or PKCS12.",
         group=CONNECTION,
         label="SSL Keystore",
     ),
@@ -79,7 +79,7 @@ _LOGIN = (
     ),
     option(
         name="database.ssl.truststore",
-        doc="Authorities of the server's certificate: PEM or PKCS12.",
+        doc="File with the certificate authorities that may sign the server's certificate, in PEM or PKCS12.",
         group=CONNECTION,
         label="SSL Truststore",
     ),
@@ -95,7 +95,7 @@ _LOGIN = (
 _LOG_CONNECTION = (
     bool_option(
         name="connect.keep.alive",
-        doc="Whether the log connection is watched and opened again when it is silent for too long.",
+        doc="If true, the log connection is opened again after it has been silent for too long.",
         default="true",
         importance=LOW,
         group=CONNECTION,
@@ -103,7 +103,7 @@ _LOG_CONNECTION = (
     ),
     long_option(
         name="connect.keep.alive.interval.ms",
-        doc="How often.",
+        doc="Interval between two checks that the log connection is alive.",
         default="60000",
         unit="ms",
         importance=LOW,
@@ -114,7 +114,7 @@ _LOG_CONNECTION = (
     bool_option(
         name="use.nongraceful.disconnect",
         no_effect="the log connection is always closed without waiting for the server",
-        doc="Close the log connection without waiting for the server (this worker always does).",
+        doc="Closes the log connection without waiting for the server, which this worker always does.",
         default="false",
         importance=LOW,
         group=CONNECTION,
@@ -122,7 +122,7 @@ _LOG_CONNECTION = (
     ),
     int_option(
         name="binlog.net.write.timeout",
-        doc="The server's net_write_timeout for the log connection; 0 leaves the server's.",
+        doc="Value of the server's net_write_timeout for the log connection; 0 keeps the server's own value.",
         default="0",
         unit="s",
         importance=LOW,
@@ -132,7 +132,7 @@ _LOG_CONNECTION = (
     ),
     int_option(
         name="binlog.net.read.timeout",
-        doc="The server's net_read_timeout for the log connection; 0 leaves the server's.",
+        doc="Value of the server's net_read_timeout for the log connection; 0 keeps the server's own value.",
         default="0",
         unit="s",
         importance=LOW,
@@ -145,7 +145,10 @@ _LOG_CONNECTION = (
 _DATABASES = (
     list_option(
         name="database.include.list",
-        doc="Regular expressions of the databases to capture; anchored, any case.",
+        doc=(
+            "Regular expressions, separated by commas, of the databases to capture. Each must match the whole "
+            "name; upper and lower case are the same."
+        ),
         importance=HIGH,
         group=FILTERS,
         label="Include Databases",
@@ -153,7 +156,7 @@ _DATABASES = (
     ),
     list_option(
         name="database.exclude.list",
-        doc="Regular expressions of the databases to leave out.",
+        doc="Regular expressions, separated by commas, of the databases that are not captured.",
         group=FILTERS,
         label="Exclude Databases",
         check=all_of(regexes, excludes("database.include.list")),
@@ -163,28 +166,31 @@ _DATABASES = (
 _GTIDS = (
     list_option(
         name="gtid.source.includes",
-        doc="Sources (UUIDs, MariaDB: domain-server) whose transactions are read.",
+        doc="Regular expressions of the server UUIDs (MariaDB: domain-server) whose transactions are captured.",
         group=FILTERS,
         label="Include GTID sources",
         check=regexes,
     ),
     list_option(
         name="gtid.source.excludes",
-        doc="Sources whose transactions are left out.",
+        doc="Regular expressions of the server UUIDs (MariaDB: domain-server) whose transactions are not captured.",
         group=FILTERS,
         label="Exclude GTID sources",
         check=all_of(regexes, excludes("gtid.source.includes")),
     ),
     bool_option(
         name="gtid.source.filter.dml.events",
-        doc="Whether that filter holds for row changes.",
+        doc="If true, the filter of GTID sources also applies to row changes.",
         default="true",
         group=FILTERS,
         label="Filter DML events",
     ),
     bool_option(
         name="gtid.ignore.on.recovery",
-        doc="Resume by file and position although the offset has GTIDs: what dblog never does, for the GTIDs name the transactions on any server.",
+        doc=(
+            "Resumes by file and position although the offset has GTIDs. dblog never does so, since GTIDs "
+            "name the same transactions on every server."
+        ),
         default="false",
         importance=LOW,
         group=FILTERS,
@@ -201,7 +207,7 @@ _RESULT_SETS = (
     long_option(
         name="min.row.count.to.stream.results",
         no_effect="a dump always reads chunks",
-        doc="From how many rows on Debezium streams a table; dblog always reads chunks.",
+        doc="Number of rows from which on Debezium streams a table. dblog always reads chunks.",
         default="1000",
         unit="rows",
         importance=LOW,
@@ -215,7 +221,7 @@ _DDL_WHILE_DUMPED = (
     bool_option(
         name="incremental.snapshot.allow.schema.changes",
         no_effect="a table may always change while it is dumped",
-        doc="Whether a table may change while it is dumped; dblog always allows it.",
+        doc="If true, a table may change while it is dumped. dblog always allows it.",
         default="false",
         importance=LOW,
         group=SNAPSHOT,
@@ -226,7 +232,7 @@ _DDL_WHILE_DUMPED = (
 _UNSIGNED = (
     option(
         name="bigint.unsigned.handling.mode",
-        doc="How BIGINT UNSIGNED is written: long (wraps above 2^63-1), or exact bytes.",
+        doc="Form of BIGINT UNSIGNED in records: long (values above 2^63-1 become negative) or precise (exact, as bytes).",
         default="long",
         group=EVENTS,
         label="BIGINT UNSIGNED Handling",
@@ -237,7 +243,7 @@ _UNSIGNED = (
 _YEARS = (
     bool_option(
         name="enable.time.adjuster",
-        doc="Read two-digit years as the server does.",
+        doc="Reads two-digit years as the server does.",
         default="true",
         importance=LOW,
         group=EVENTS,
@@ -248,7 +254,10 @@ _YEARS = (
 _STATEMENTS = (
     bool_option(
         name="include.query",
-        doc="Write the SQL text of the change into the source block.",
+        doc=(
+            "Writes the SQL text of the change into the source block. The server must log it "
+            "(binlog_rows_query_log_events, MariaDB: binlog_annotate_row_events)."
+        ),
         default="false",
         group=EVENTS,
         label="Include the query",
@@ -256,7 +265,7 @@ _STATEMENTS = (
     ),
     bool_option(
         name="include.schema.changes",
-        doc="Write every schema change to the topic named by the prefix.",
+        doc="Writes every schema change to the topic that is named topic.prefix.",
         default="true",
         group=EVENTS,
         label="Include schema changes",
@@ -266,8 +275,11 @@ _STATEMENTS = (
 _UNREADABLE = (
     option(
         name="event.deserialization.failure.handling.mode",
-        doc="What happens to a rows event that cannot be read, also after it has been read again three times: the task fails, or goes on without its rows, "
-        "with a warning and a count. Any other damaged event fails the task.",
+        doc=(
+            "Treatment of a rows event that cannot be read, even after three more attempts: fail ends the "
+            "task; warn and skip go on without its rows and count them, warn with a warning. Any other "
+            "damaged event fails the task."
+        ),
         default="fail",
         group=EVENTS,
         label="Event reading failure handling",
@@ -275,9 +287,12 @@ _UNREADABLE = (
     ),
     option(
         name="inconsistent.schema.handling.mode",
-        doc="What happens to rows of a table whose schema at their position is not known. A table that snapshot.mode and "
-        "snapshot.include.collection.list have dumped is dumped again, and its rows are passed over until then; for any other table the task fails, "
-        "or goes on without them, with a warning and a count.",
+        doc=(
+            "Treatment of rows of a table whose schema at their position is unknown. A table that was dumped "
+            "under snapshot.mode and snapshot.include.collection.list is dumped again, and its rows are left "
+            "out until then. For any other table, fail ends the task; warn and skip go on without the rows "
+            "and count them, warn with a warning."
+        ),
         default="fail",
         group=EVENTS,
         label="Inconsistent schema handling",
@@ -289,7 +304,10 @@ _LOOK_AHEAD = (
     int_option(
         name="binlog.buffer.size",
         no_effect="the end of a transaction is always looked for before its rows are sent, whatever its size",
-        doc="Look-ahead for rolled-back transactions: always done, with 16 MiB in memory and a second log connection for what is longer.",
+        doc=(
+            "Number of events that Debezium reads ahead to detect a rollback. dblog always detects it, with "
+            "16 MiB in memory and a second log connection for longer transactions."
+        ),
         default="0",
         unit="events",
         importance=LOW,
@@ -302,9 +320,12 @@ _LOOK_AHEAD = (
 _ROW_IMAGES = (
     option(
         name="dblog.row.image.missing",
-        doc="What happens to rows that the log has without all columns (binlog_row_image=MINIMAL) and that follow from no other image: fail; or reread, which "
-        "reads inserted and updated rows again from the table by their key (as they are then, or newer), writes updates without the row before, and deletes "
-        "with the key only.",
+        doc=(
+            "Treatment of rows that the log contains without all columns (binlog_row_image=MINIMAL) and whose "
+            "other values are unknown. fail ends the task. reread reads inserted and updated rows again from "
+            "the table by their key, with their values at that time or later; updates then lack the row "
+            "before, and deletes have the key only."
+        ),
         default="fail",
         group=OURS,
         label="Row images without all columns",
@@ -330,7 +351,7 @@ BINLOG_OPTIONS: Mapping[str, tuple[Option, ...]] = {
             label="history",
             default="0",
             unit="transactions",
-            doc="InnoDB's history list: changes that old snapshots keep from being purged.",
+            doc="Length of InnoDB's history list, which grows while old snapshots keep changes from being purged.",
         ),
     ),
     "dblog.new.tables": _ROW_IMAGES,

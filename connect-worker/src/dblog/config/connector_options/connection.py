@@ -19,7 +19,10 @@ def hostname(value: Value, _all: Mapping[str, Value]) -> str | None:
 CONNECTION_OPTIONS = (
     option(
         name="topic.prefix",
-        doc="Name of the source in topics, schemas, offsets and metrics. Changing it later means a new source.",
+        doc=(
+            "Name of the source, the first part of its topics, schemas, offsets and metrics. Another name "
+            "later means another source, which is read from the beginning."
+        ),
         required=True,
         importance=HIGH,
         group=CONNECTION,
@@ -46,23 +49,23 @@ CONNECTION_OPTIONS = (
     ),
     option(
         name="database.user",
-        doc="User that reads the log and the tables.",
+        doc="User name with which the log and the tables are read.",
         required=True,
         importance=HIGH,
         group=CONNECTION,
         label="User",
     ),
-    option(name="database.password", doc="Its password.", kind=Kind.PASSWORD, importance=HIGH, group=CONNECTION, label="Password"),
+    option(name="database.password", doc="Password of that user.", kind=Kind.PASSWORD, importance=HIGH, group=CONNECTION, label="Password"),
     option(
         name="database.initial.statements",
-        doc="SQL statements to run on every new connection.",
+        doc="SQL statements, separated by semicolons, that are executed on every new connection to the database.",
         importance=LOW,
         group=CONNECTION,
         label="Initial statements",
     ),
     int_option(
         name="database.query.timeout.ms",
-        doc="Longest time of one statement; 0 means no limit.",
+        doc="Time limit of one SQL statement; 0 means no limit.",
         default="600000",
         unit="ms",
         importance=LOW,
@@ -72,7 +75,7 @@ CONNECTION_OPTIONS = (
     ),
     long_option(
         name="connection.validation.timeout.ms",
-        doc="Longest time that the check of a new configuration may take on the database.",
+        doc="Time limit of all statements that check a new configuration on the database.",
         default="60000",
         unit="ms",
         importance=LOW,
@@ -82,7 +85,7 @@ CONNECTION_OPTIONS = (
     ),
     int_option(
         name="connect.timeout.ms",
-        doc="Longest time to open a connection.",
+        doc="Time limit for opening a connection.",
         default="30000",
         unit="ms",
         group=CONNECTION,

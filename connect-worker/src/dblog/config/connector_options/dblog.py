@@ -42,7 +42,7 @@ def dump_limit(name: str, *, label: str, default: str, unit: str, doc: str) -> O
     """
     return long_option(
         name=f"dblog.dump.limit.{name}",
-        doc=f"{doc} In front of it dumps read less and less, at it nothing until it is well below. 0: no limit.",
+        doc=f"{doc} Near this limit dumps read less; at it they read nothing until the value is well below it. 0 means no limit.",
         default=default,
         unit=unit,
         group=OURS,
@@ -55,7 +55,7 @@ def dump_limit(name: str, *, label: str, default: str, unit: str, doc: str) -> O
 OUR_OPTIONS = (
     option(
         name="dblog.watermark.table",
-        doc="Table (database.table) that watermarks are written to; created if the user may create it.",
+        doc="Table, as database.table, into which watermarks are written. It is created if it is missing and the user may create it.",
         default="dblog.watermark",
         group=OURS,
         label="Watermark table",
@@ -67,7 +67,7 @@ OUR_OPTIONS = (
     ),
     int_option(
         name="dblog.chunk.rows",
-        doc="Most rows of one chunk of the initial dump.",
+        doc="Maximum number of rows in one chunk of a dump.",
         default="20000",
         unit="rows",
         group=OURS,
@@ -76,7 +76,7 @@ OUR_OPTIONS = (
     ),
     long_option(
         name="dblog.chunk.bytes.max",
-        doc="Most bytes of one chunk; a larger one is read again with fewer rows.",
+        doc="Maximum size of one chunk. A larger chunk is read again with fewer rows.",
         default="16777216",
         unit="bytes",
         group=OURS,
@@ -86,7 +86,10 @@ OUR_OPTIONS = (
     ),
     int_option(
         name="dblog.dump.threads",
-        doc="Connections that dump at once, each a table or a part of a large one; each keeps up to two chunks in memory.",
+        doc=(
+            "Number of connections that dump at the same time, each a table or a part of a large one. Each "
+            "keeps up to two chunks in memory."
+        ),
         default="1",
         group=OURS,
         label="Dump threads",
@@ -95,8 +98,11 @@ OUR_OPTIONS = (
     ),
     option(
         name="dblog.dump.hostname",
-        doc="A replica of database.hostname that chunks are read from, with read.only=true: each chunk waits until the replica has executed what the log has "
-        "brought; absent: database.hostname.",
+        doc=(
+            "Host name of a replica of database.hostname from which chunks are read; it needs read.only=true. "
+            "Each chunk waits until the replica has applied what was read from the log. If absent, chunks are "
+            "read from database.hostname."
+        ),
         group=OURS,
         label="Dump host",
         importance=Importance.LOW,
@@ -104,7 +110,7 @@ OUR_OPTIONS = (
     ),
     int_option(
         name="dblog.dump.port",
-        doc="Its port; absent: database.port.",
+        doc="Port of that replica. If absent, it is database.port.",
         group=OURS,
         label="Dump port",
         importance=Importance.LOW,
@@ -115,21 +121,24 @@ OUR_OPTIONS = (
         label="threads",
         default="0",
         unit="threads",
-        doc="Threads_running of the server that chunks are read from; a few of them are the connector's.",
+        doc="Threads_running of the server that chunks are read from. A few of these threads are the connector's own.",
     ),
     dump_limit(
         "statement.p95.ms",
         label="statements",
         default="0",
         unit="ms",
-        doc="How long 95 % of the connector's own SELECTs of chunks take at most, over half a minute, and on MySQL also of all statements.",
+        doc=(
+            "Time within which 95 % of the connector's SELECTs of chunks end, over the last half minute; on "
+            "MySQL also of all statements of the server."
+        ),
     ),
     dump_limit(
         "replica.lag.ms",
         label="replica",
         default="0",
         unit="ms",
-        doc="How far the server that chunks are read from is behind the one that it replicates.",
+        doc="Replication lag of the server that chunks are read from.",
     ),
     dump_limit("transaction.age.s", label="transactions", default="0", unit="s", doc="Age of the server's oldest transaction."),
     dump_limit(
@@ -137,11 +146,14 @@ OUR_OPTIONS = (
         label="log",
         default="300000",
         unit="ms",
-        doc="How long the connector has not come to the end of the log, at most the age of what it reads.",
+        doc="Time since the connector last reached the end of the log, at most the age of the change that it reads.",
     ),
     int_option(
         name="dblog.window.keys.max",
-        doc="Most keys noted between two watermarks; a window beyond it is thrown away and read again, smaller.",
+        doc=(
+            "Maximum number of keys that are remembered between two watermarks. A chunk whose window exceeds "
+            "it is discarded and read again with fewer rows."
+        ),
         default="500000",
         unit="keys",
         group=OURS,
@@ -151,7 +163,10 @@ OUR_OPTIONS = (
     ),
     long_option(
         name="dblog.retry.timeout.ms",
-        doc="How long a lost database, broker or registry is waited for before the task is FAILED; -1: for ever, with the reason in its status.",
+        doc=(
+            "Time to wait for a lost database, broker or registry before the task fails. -1 waits for ever "
+            "and shows the reason in the task's status."
+        ),
         default="-1",
         unit="ms",
         group=OURS,
@@ -160,8 +175,11 @@ OUR_OPTIONS = (
     ),
     option(
         name="dblog.ddl.redump",
-        doc="Whether a table is dumped again after DDL that changed its rows without row events (a default, a conversion, another name or key): changed, or "
-        "never. A dump takes no row away: what DROP, TRUNCATE or a former name or key leaves in a topic stays there, as with Debezium.",
+        doc=(
+            "Dumps after DDL that changed rows without row events, such as a default, a conversion, a rename "
+            "or another key: changed dumps the table again, never does not. A dump removes no row: what DROP, "
+            "TRUNCATE or a former name or key leaves in a topic stays there, as with Debezium."
+        ),
         default="changed",
         group=OURS,
         label="Dump again after DDL",
@@ -169,9 +187,12 @@ OUR_OPTIONS = (
     ),
     option(
         name="dblog.new.tables",
-        doc="What happens to a table that matches the filters and that the connector does not have yet, because it was made, renamed or the filters were "
-        "changed: dump, it is followed and what no log brings is dumped (where snapshot.mode dumps at all); log, it is followed only; ignore, neither: the "
-        "connector keeps to the tables that it has.",
+        doc=(
+            "Treatment of a table that matches the filters and that the connector does not have yet, since it "
+            "was created, renamed, or the filters have changed. dump captures it and dumps the rows that no "
+            "log contains, if snapshot.mode dumps at all; log captures it without a dump; ignore does "
+            "neither."
+        ),
         default="dump",
         group=OURS,
         label="New tables",
@@ -179,7 +200,10 @@ OUR_OPTIONS = (
     ),
     int_option(
         name="dblog.metrics.server.interval.ms",
-        doc="How often the server is asked, on a connection of its own, how far its log goes and how much of it is left, for the metrics; 0: never.",
+        doc=(
+            "Interval at which the server is asked, on a separate connection, for the end of its log and for "
+            "how much of it is kept. The answers are metrics; 0 means never."
+        ),
         default="10000",
         unit="ms",
         group=OURS,
@@ -188,9 +212,12 @@ OUR_OPTIONS = (
     ),
     bool_option(
         name="dblog.signals.filters",
-        doc="Whether a signal may have filters (additional-conditions). They are SQL of whoever may write to the channel, and run as the connector's account, "
-        "in a transaction that is READ ONLY. false: such a signal is refused, and the dumps of earlier ones end; POST /connectors/NAME/dumps takes a "
-        "predicate of an administrator.",
+        doc=(
+            "If true, a signal may have filters (additional-conditions). They are SQL of whoever may write to "
+            "the channel; they run under the connector's account, in a READ ONLY transaction. If false, such "
+            "a signal is refused, and dumps that earlier ones began end. An administrator can still give a "
+            "predicate to POST /connectors/NAME/dumps."
+        ),
         default="true",
         group=OURS,
         label="Filters of signals",
@@ -198,8 +225,11 @@ OUR_OPTIONS = (
     ),
     bool_option(
         name="dblog.topics.shared",
-        doc="Whether captured tables may share a topic, and this connector its topic.prefix with another one, as with Debezium. false: a configuration that "
-        "makes them is refused, but for tables that topic.regex brings together.",
+        doc=(
+            "If true, captured tables may share a topic, and connectors a topic.prefix, as with Debezium. If "
+            "false, a configuration that leads to shared topics is refused, except for tables that "
+            "topic.regex brings together."
+        ),
         default="false",
         group=OURS,
         label="Shared topics",
@@ -207,7 +237,10 @@ OUR_OPTIONS = (
     ),
     bool_option(
         name=TRACING,
-        doc="Whether the task reports OpenTelemetry traces, and gives each record the header traceparent; absent: as the worker's key of that name.",
+        doc=(
+            "If true, the task reports OpenTelemetry traces and gives each record the header traceparent. If "
+            "absent, the worker's option of the same name decides."
+        ),
         group=OURS,
         label="Traces",
         importance=Importance.LOW,
@@ -215,15 +248,17 @@ OUR_OPTIONS = (
     ),
     option(
         name="dblog.owner",
-        doc="Who keeps this connector equal to its files: dblog connectors apply writes its name here, and changes or deletes no connector of another one. "
-        "The worker itself does not look at it.",
+        doc=(
+            "Name of the set of files that this connector is kept equal to. dblog connectors apply writes it "
+            "here, and changes or deletes no connector of another set. The worker itself does not use it."
+        ),
         group=OURS,
         label="Owner",
         importance=Importance.LOW,
     ),
     option(
         name="dblog.chunk.marker.topic",
-        doc="Topic of the chunk markers; absent: __dblog-chunks.<topic.prefix>.",
+        doc="Topic of the chunk markers. If absent, it is __dblog-chunks.<topic.prefix>.",
         group=OURS,
         label="Chunk marker topic",
         check=topic_name,

@@ -33,7 +33,7 @@ def _placeholder(value: Value, _all: Mapping[str, Value]) -> str | None:
 EVENT_OPTIONS = (
     option(
         name="decimal.handling.mode",
-        doc="How DECIMAL and NUMERIC are written: exact bytes, text, or double.",
+        doc="Form of DECIMAL and NUMERIC in records: precise (exact, as bytes), string or double.",
         default="precise",
         group=EVENTS,
         label="Decimal Handling",
@@ -41,7 +41,7 @@ EVENT_OPTIONS = (
     ),
     option(
         name="binary.handling.mode",
-        doc="How binary columns are written.",
+        doc="Form of binary columns in records.",
         default="bytes",
         importance=LOW,
         group=EVENTS,
@@ -50,7 +50,7 @@ EVENT_OPTIONS = (
     ),
     option(
         name="schema.name.adjustment.mode",
-        doc="How schema names are made fit for the converter.",
+        doc="Replacement of characters in schema names that the converter does not allow.",
         default="none",
         group=EVENTS,
         label="Schema Name Adjustment",
@@ -58,7 +58,7 @@ EVENT_OPTIONS = (
     ),
     option(
         name="field.name.adjustment.mode",
-        doc="How field names are made fit for the converter.",
+        doc="Replacement of characters in field names that the converter does not allow.",
         default="none",
         group=EVENTS,
         label="Field Name Adjustment",
@@ -66,15 +66,21 @@ EVENT_OPTIONS = (
     ),
     bool_option(
         name="tombstones.on.delete",
-        doc="Whether a delete is followed by a record with the same key and no value, so that compaction can drop the key.",
+        doc=(
+            "If true, a delete is followed by a record with the same key and a null value (a tombstone), so "
+            "that log compaction can remove the key."
+        ),
         default="true",
         group=EVENTS,
         label="Emit tombstones",
     ),
     list_option(
         name="skipped.operations",
-        doc="Operations that are not written: c, u, d, t, or none. While it has t, rows that a TRUNCATE or another statement takes away stay in the lake "
-        "until a dump in mode repair; the status names such tables.",
+        doc=(
+            "Operations that are not written, separated by commas: c (insert), u (update), d (delete), t "
+            "(truncate), or none. With t, rows that TRUNCATE or another statement removes stay in the lake "
+            "until a dump in mode repair; the status names these tables."
+        ),
         default="t",
         importance=LOW,
         group=EVENTS,
@@ -84,21 +90,21 @@ EVENT_OPTIONS = (
     ),
     bool_option(
         name="skip.messages.without.change",
-        doc="Leave out updates that change no written column.",
+        doc="Leaves out updates that change none of the written columns.",
         default="false",
         group=EVENTS,
         label="Skip unchanged",
     ),
     bool_option(
         name="include.schema.comments",
-        doc="Keep table and column comments in the schema history.",
+        doc="Keeps comments of tables and columns in the schema history.",
         default="false",
         group=EVENTS,
         label="Include comments",
     ),
     bool_option(
         name="extended.headers.enabled",
-        doc="Add the __debezium.context headers to every record.",
+        doc="Adds the __debezium.context headers to every record.",
         default="true",
         importance=LOW,
         group=EVENTS,
@@ -106,7 +112,7 @@ EVENT_OPTIONS = (
     ),
     option(
         name="unavailable.value.placeholder",
-        doc="What stands for a value that the log does not carry: a large object that an update left alone, where the log has images without them.",
+        doc="Placeholder for a value that the log does not contain, such as a large object that an update did not change.",
         default="__debezium_unavailable_value",
         check=_placeholder,
         group=EVENTS,
@@ -114,28 +120,31 @@ EVENT_OPTIONS = (
     ),
     list_option(
         name="column.propagate.source.type",
-        doc="Columns whose source type goes into the schema's parameters.",
+        doc="Regular expressions, separated by commas, of columns whose source type is written into the schema's parameters.",
         group=EVENTS,
         label="Propagate column types",
         check=regexes,
     ),
     list_option(
         name="datatype.propagate.source.type",
-        doc="Types, as database.table.TYPE, whose columns have their source type in the schema's parameters.",
+        doc=(
+            "Regular expressions, separated by commas, of types, as database.table.TYPE, whose columns have "
+            "their source type written into the schema's parameters."
+        ),
         group=EVENTS,
         label="Propagate types",
         check=regexes,
     ),
     list_option(
         name="converters",
-        doc="Java classes that convert values.",
+        doc="Java classes that convert values of columns.",
         group=EVENTS,
         label="Converters",
         refused=only(because="Java classes cannot run in this worker; remove the key"),
     ),
     list_option(
         name="post.processors",
-        doc="Java classes that process events.",
+        doc="Java classes that process records after they are made.",
         group=EVENTS,
         label="Post processors",
         refused=only(because="Java classes cannot run in this worker; remove the key"),
@@ -154,14 +163,14 @@ EVENT_OPTIONS = (
     ),
     bool_option(
         name="provide.transaction.metadata",
-        doc="Give each change its order in its transaction, and write the transactions' BEGIN and END to a topic of their own.",
+        doc="Adds to each change its order in its transaction, and writes BEGIN and END of transactions to a topic of their own.",
         default="false",
         group=EVENTS,
         label="Transaction metadata",
     ),
     option(
         name="event.processing.failure.handling.mode",
-        doc="What happens to an event that cannot be processed.",
+        doc="Treatment of an event that cannot be processed: fail ends the task; warn and skip leave it out, warn with a warning.",
         default="fail",
         group=EVENTS,
         label="Event failure handling",
@@ -169,7 +178,10 @@ EVENT_OPTIONS = (
     ),
     option(
         name="event.converting.failure.handling.mode",
-        doc="What happens to one column's value that cannot be converted (a TIME beyond a day as a time of day, an empty geometry): warn and skip write null.",
+        doc=(
+            "Treatment of a value that cannot be converted, such as a TIME of more than a day or an empty "
+            "geometry: fail ends the task; warn and skip write null, warn with a warning."
+        ),
         default="warn",
         group=EVENTS,
         label="Conversion failure handling",

@@ -26,7 +26,7 @@ def family_options(*, ssl_modes: tuple[str, ...], ssl_default: str, locking: tup
     return (
         option(
             name="snapshot.mode",
-            doc="What is dumped before and while the log is followed. Dumps run beside the log and take no locks.",
+            doc="Dumps at the first start and while the log is read. They run beside the log and take no locks.",
             default="initial",
             group=SNAPSHOT,
             label="Snapshot mode",
@@ -35,7 +35,7 @@ def family_options(*, ssl_modes: tuple[str, ...], ssl_default: str, locking: tup
         ),
         option(
             name="snapshot.locking.mode",
-            doc="Locks of a Debezium snapshot; dblog takes none in any mode.",
+            doc="Locks that a Debezium snapshot takes. dblog takes none in any mode.",
             default="minimal",
             importance=LOW,
             group=SNAPSHOT,
@@ -46,7 +46,7 @@ def family_options(*, ssl_modes: tuple[str, ...], ssl_default: str, locking: tup
         ),
         option(
             name="database.ssl.mode",
-            doc="Whether the connection is encrypted and the server's certificate checked.",
+            doc="Encryption of the connection, and verification of the server's certificate.",
             default=ssl_default,
             group=CONNECTION,
             label="SSL mode",
@@ -54,7 +54,10 @@ def family_options(*, ssl_modes: tuple[str, ...], ssl_default: str, locking: tup
         ),
         bool_option(
             name="driver.allowPublicKeyRetrieval",
-            doc="Whether the password may be encrypted with a key that the server sends over a connection without TLS (caching_sha2_password).",
+            doc=(
+                "If true, the client may encrypt the password with a key that the server sends over a connection "
+                "without TLS (caching_sha2_password). Somebody between them could send a key of his own."
+            ),
             default="false",
             importance=LOW,
             group=CONNECTION,
@@ -62,7 +65,7 @@ def family_options(*, ssl_modes: tuple[str, ...], ssl_default: str, locking: tup
         ),
         option(
             name="time.precision.mode",
-            doc="How times are written; adaptive is not allowed for this source, as in Debezium.",
+            doc="Form of times and dates in records. adaptive is not allowed for this source, as in Debezium.",
             default="adaptive_time_microseconds",
             group=EVENTS,
             label="Time Precision",

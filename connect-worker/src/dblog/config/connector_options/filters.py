@@ -23,7 +23,10 @@ def _key_columns(value: Value, _all: Mapping[str, Value]) -> str | None:
 FILTER_OPTIONS = (
     list_option(
         name="table.include.list",
-        doc="Regular expressions of the tables (database.table) to capture; anchored, any case.",
+        doc=(
+            "Regular expressions, separated by commas, of the tables to capture, as database.table. Each must "
+            "match the whole name; upper and lower case are the same."
+        ),
         importance=HIGH,
         group=FILTERS,
         label="Include Tables",
@@ -31,28 +34,28 @@ FILTER_OPTIONS = (
     ),
     list_option(
         name="table.exclude.list",
-        doc="Regular expressions of the tables to leave out.",
+        doc="Regular expressions, separated by commas, of the tables that are not captured.",
         group=FILTERS,
         label="Exclude Tables",
         check=all_of(regexes, excludes("table.include.list")),
     ),
     list_option(
         name="column.include.list",
-        doc="Regular expressions of the columns (database.table.column) to write.",
+        doc="Regular expressions, separated by commas, of the columns that records contain, as database.table.column.",
         group=FILTERS,
         label="Include Columns",
         check=regexes,
     ),
     list_option(
         name="column.exclude.list",
-        doc="Regular expressions of the columns to leave out of records.",
+        doc="Regular expressions, separated by commas, of the columns that records do not contain.",
         group=FILTERS,
         label="Exclude Columns",
         check=all_of(regexes, excludes("column.include.list")),
     ),
     bool_option(
         name="table.ignore.builtin",
-        doc="Leave out the server's own databases.",
+        doc="Leaves out the server's own databases.",
         default="true",
         importance=LOW,
         group=FILTERS,
@@ -60,14 +63,16 @@ FILTER_OPTIONS = (
     ),
     option(
         name="message.key.columns",
-        doc="Other key columns for tables, as table-regex:column,column;...",
+        doc=(
+            "Key columns of records for tables whose own key is not to be used: table-regex:column,column, several separated by semicolons."
+        ),
         group=FILTERS,
         label="Columns PK mapping",
         check=_key_columns,
     ),
     int_option(
         name="guardrail.collections.max",
-        doc="Most tables that may be captured; 0 means no limit.",
+        doc="Maximum number of captured tables; 0 means no limit.",
         default="0",
         importance=LOW,
         group=FILTERS,
@@ -77,7 +82,7 @@ FILTER_OPTIONS = (
     option(
         name="guardrail.collections.limit.action",
         no_effect="there is no limit on the number of captured tables yet",
-        doc="What happens above that limit.",
+        doc="Reaction to more captured tables than that limit: fail or warn.",
         default="warn",
         importance=LOW,
         group=FILTERS,

@@ -18,7 +18,7 @@ def _history_topic(value: Value, everything: Mapping[str, Value]) -> str | None:
 HISTORY_OPTIONS = (
     option(
         name="schema.history.internal",
-        doc="Where the schema history is kept.",
+        doc="Java class of the storage of the schema history. dblog keeps it in a Kafka topic.",
         kind=Kind.CLASS,
         default="io.debezium.storage.kafka.history.KafkaSchemaHistory",
         importance=LOW,
@@ -40,7 +40,7 @@ HISTORY_OPTIONS = (
     ),
     option(
         name="schema.history.internal.kafka.bootstrap.servers",
-        doc="Brokers of that topic.",
+        doc="Brokers (host:port, separated by commas) of the topic of the schema history.",
         required=True,
         importance=HIGH,
         group=HISTORY,
@@ -61,14 +61,14 @@ HISTORY_OPTIONS = (
         for tail, doc, default, unit, reason in (
             (
                 "recovery.poll.interval.ms",
-                "Wait of one poll while the history is read.",
+                "Time limit of one poll while the schema history is read.",
                 "100",
                 "ms",
                 "reading the history gives up when nothing comes for 30 s",
             ),
             (
                 "recovery.attempts",
-                "Polls without a record before the reading of the history is given up.",
+                "Number of polls without a record after which reading the schema history fails.",
                 "100",
                 None,
                 "reading the history gives up when nothing comes for 30 s",
@@ -99,7 +99,10 @@ HISTORY_OPTIONS = (
     bool_option(
         name="schema.history.internal.skip.unparseable.ddl",
         no_effect="a statement that cannot be understood never stops the connector: the table it names is read again",
-        doc="Pass over statements that cannot be understood; dblog never needs to: it re-reads the table they name.",
+        doc=(
+            "Skips statements that cannot be parsed. dblog does not need it: it reads the schema of the table "
+            "that such a statement names from the server."
+        ),
         default="false",
         importance=LOW,
         group=HISTORY,
@@ -107,7 +110,10 @@ HISTORY_OPTIONS = (
     ),
     bool_option(
         name="schema.history.internal.store.only.captured.tables.ddl",
-        doc="Report captured tables only to the schema-change topic, not all tables of the server (the history keeps no others in any case).",
+        doc=(
+            "If true, the schema-change topic has captured tables only, otherwise all tables of the server. "
+            "The schema history has captured tables only in either case."
+        ),
         default="false",
         importance=LOW,
         group=HISTORY,
@@ -115,7 +121,7 @@ HISTORY_OPTIONS = (
     ),
     bool_option(
         name="schema.history.internal.store.only.captured.databases.ddl",
-        doc="Report captured databases only to the schema-change topic (the history keeps no others in any case).",
+        doc="If true, the schema-change topic has captured databases only. The schema history has captured tables only in either case.",
         default="false",
         importance=LOW,
         group=HISTORY,
@@ -123,7 +129,7 @@ HISTORY_OPTIONS = (
     ),
     bool_option(
         name="schema.history.internal.prefer.ddl",
-        doc="Recover from statements instead of schemas.",
+        doc="Recovers the schema history from statements instead of schemas.",
         default="false",
         importance=LOW,
         group=HISTORY,
@@ -132,7 +138,10 @@ HISTORY_OPTIONS = (
     ),
     option(
         name="schema.history.internal.ddl.filter",
-        doc="Statements (regular expressions) whose text is kept out of the history and the schema-change topic; their effect is followed all the same.",
+        doc=(
+            "Regular expressions, separated by commas, of statements whose text is left out of the schema "
+            "history and the schema-change topic. Their effect is still followed."
+        ),
         importance=LOW,
         group=HISTORY,
         label="DDL filter",
@@ -140,7 +149,7 @@ HISTORY_OPTIONS = (
     option(
         name="schema.history.internal.memory.optimization",
         no_effect="the history holds captured tables only",
-        doc="How Debezium saves memory; dblog keeps captured tables only.",
+        doc="Way in which Debezium saves memory. dblog keeps captured tables only.",
         default="off",
         importance=LOW,
         group=HISTORY,
@@ -152,7 +161,10 @@ HISTORY_OPTIONS = (
 OWN_HISTORY_OPTIONS = (
     option(
         name="dblog.history.topic",
-        doc="Topic of the schema history, which dblog keeps and Debezium's connector does not; absent: __dblog-history.<topic.prefix>.",
+        doc=(
+            "Topic of the schema history, which Debezium's connector for this database does not have. If "
+            "absent, it is __dblog-history.<topic.prefix>."
+        ),
         importance=LOW,
         group=HISTORY,
         label="History topic",

@@ -17,7 +17,7 @@ _OPENLINEAGE = "dblog reports to no OpenLineage server"
 JAVA_OPTIONS = (
     int_option(
         name="query.fetch.size",
-        doc="Rows that Debezium's other queries fetch at a time.",
+        doc="Number of rows that Debezium's other queries fetch at a time.",
         default="0",
         unit="rows",
         importance=LOW,
@@ -27,13 +27,13 @@ JAVA_OPTIONS = (
     ),
     _unheard(
         name="transaction.metadata.factory",
-        doc="Java class that makes transaction metadata.",
+        doc="Java class that creates transaction metadata.",
         label="Transaction metadata factory",
         refused=only("io.debezium.pipeline.txmetadata.DefaultTransactionMetadataFactory", because=NO_JAVA),
     ),
     _unheard(
         name="queue.provider.type",
-        doc="What Debezium's queue is made of.",
+        doc="Java class of Debezium's queue.",
         default="memory",
         label="Queue provider",
         no_effect="the queue is in memory: max.queue.size, max.queue.size.in.bytes",
@@ -50,7 +50,7 @@ JAVA_OPTIONS = (
     ),
     bool_option(
         name="openlineage.integration.enabled",
-        doc="Report the connector's data sets to an OpenLineage server.",
+        doc="Reports the connector's datasets to an OpenLineage server.",
         default="false",
         importance=LOW,
         group=RUNTIME,
@@ -60,12 +60,12 @@ JAVA_OPTIONS = (
     *(
         _unheard(name=f"openlineage.integration.{tail}", doc=doc, default=default, label=f"OpenLineage: {tail}", no_effect=_OPENLINEAGE)
         for tail, doc, default in (
-            ("config.file.path", "File with the settings of that.", "./openlineage.yml"),
-            ("job.namespace", "Namespace of the job that it reports.", None),
-            ("job.description", "Description of that job.", "Debezium change data capture job"),
-            ("job.tags", "Tags of that job.", None),
-            ("job.owners", "Owners of that job.", None),
-            ("dataset.kafka.bootstrap.servers", "Brokers that name its data sets.", None),
+            ("config.file.path", "File with the settings of OpenLineage.", "./openlineage.yml"),
+            ("job.namespace", "Namespace of the reported OpenLineage job.", None),
+            ("job.description", "Description of the reported OpenLineage job.", "Debezium change data capture job"),
+            ("job.tags", "Tags of the reported OpenLineage job.", None),
+            ("job.owners", "Owners of the reported OpenLineage job.", None),
+            ("dataset.kafka.bootstrap.servers", "Brokers whose addresses name the reported datasets.", None),
         )
     ),
 )

@@ -95,13 +95,15 @@ POSTGRES_CHANGES: Mapping[str, Mapping[str, Any]] = {
         "schema.table WHERE condition, in snapshot.select.statement.overrides.<schema>.<table>. Changes are followed for all rows."
     },
     "decimal.handling.mode": {"doc": "How numeric and money are written: exact bytes, text, or double."},
-    "skip.messages.without.change": {"doc": "Leave out updates that change no written column, of tables with REPLICA IDENTITY FULL."},
+    "skip.messages.without.change": {"doc": "Leaves out updates that change none of the written columns."},
     "unavailable.value.placeholder": {
-        "doc": "What stands for a value that the log does not carry: a large one (TOAST) that an update left alone, of a table without "
-        "REPLICA IDENTITY FULL."
+        "doc": "Placeholder for a value that the log does not contain, such as a large object that an update did not change."
     },
     "event.converting.failure.handling.mode": {
-        "doc": "What happens to one column's value that cannot be converted (NaN as an exact decimal): warn and skip write null."
+        "doc": (
+            "Treatment of a value that cannot be converted, such as a TIME of more than a day or an empty "
+            "geometry: fail ends the task; warn and skip write null, warn with a warning."
+        )
     },
     "sourceinfo.struct.maker": {"refused": only("io.debezium.connector.postgresql.PostgresSourceInfoStructMaker", because=NO_JAVA)},
     "heartbeat.action.query": {
@@ -110,20 +112,28 @@ POSTGRES_CHANGES: Mapping[str, Mapping[str, Any]] = {
     },
     "topic.naming.strategy": {
         "default": STRATEGIES[1],
-        "doc": "How the topics of tables are named. Schema: <prefix>.<schema>.<table>; Default: <prefix>.<table>; their Unicode forms "
-        "write illegal characters as numbers; their Regex forms rename what topic.regex matches.",
+        "doc": (
+            "Java class that names the topics of tables. Default: <prefix>.<database>.<table>; Schema: "
+            "<prefix>.<table>. Their Unicode forms write characters that topics do not allow as numbers; "
+            "their Regex forms rename the topics that topic.regex matches."
+        ),
     },
     "read.only": {
-        "doc": "Never write to the source, not even watermarks: pg_current_snapshot(), taken with each chunk, proves what it shows. Chunks "
-        "may then be read from a standby (dblog.dump.hostname)."
+        "doc": (
+            "If true, nothing is written to the source, not even watermarks. GTIDs then prove what a chunk's "
+            "snapshot contains (MySQL: gtid_mode=ON). The account needs no privilege to write, and chunks may "
+            "be read from a replica (dblog.dump.hostname)."
+        )
     },
     "signal.data.collection": {
-        "doc": "Tables that signals are inserted into, as schema.table, parted by commas. Each begins with three text columns: id, type, "
-        "data. Their rows go to no topic.",
+        "doc": (
+            "Tables into which signals are inserted, as database.table, separated by commas. Each begins with "
+            "three text columns: id, type and data. Their rows are written to no topic."
+        ),
         "check": signal_tables(Namespace.SCHEMA),
     },
     "incremental.snapshot.watermarking.strategy": {
-        "doc": "How Debezium writes its watermarks; those of dblog are messages of the log.",
+        "doc": "Way in which Debezium writes its watermarks. dblog updates one row of dblog.watermark.table.",
         "no_effect": "watermarks are messages of the log (pg_logical_emit_message), not signals",
     },
     "dblog.watermark.table": {
@@ -136,8 +146,10 @@ POSTGRES_CHANGES: Mapping[str, Mapping[str, Any]] = {
         "less, at it nothing until it is well below. 0: no limit."
     },
     "dblog.dump.limit.statement.p95.ms": {
-        "doc": "How long 95 % of the connector's own SELECTs of chunks take at most, over half a minute. In front of it dumps read less "
-        "and less, at it nothing until it is well below. 0: no limit."
+        "doc": (
+            "Time within which 95 % of the connector's SELECTs of chunks end, over the last half minute; on "
+            "MySQL also of all statements of the server."
+        )
     },
 }
 """Changed fields of the shared options: defaults, and texts that speak of schemas."""
@@ -145,7 +157,7 @@ POSTGRES_CHANGES: Mapping[str, Mapping[str, Any]] = {
 _DATABASE = (
     option(
         name="database.dbname",
-        doc="Name of the database whose tables are captured: a connector reads one.",
+        doc="Database whose tables are captured. A connector captures one database.",
         required=True,
         importance=HIGH,
         group=CONNECTION,
@@ -154,7 +166,7 @@ _DATABASE = (
     ),
     option(
         name="database.sslmode",
-        doc="Whether the connection is encrypted and the server's certificate checked.",
+        doc="Encryption of the connection, and verification of the server's certificate.",
         default="prefer",
         group=CONNECTION,
         label="SSL mode",
@@ -162,17 +174,26 @@ _DATABASE = (
     ),
     option(
         name="database.sslrootcert",
-        doc="File with the authorities of the server's certificate.",
+        doc="File with the certificate authorities that may sign the server's certificate.",
         group=CONNECTION,
         label="SSL root certificate",
     ),
     option(name="database.sslcert", doc="File with the client's certificate.", group=CONNECTION, label="SSL client certificate"),
-    option(name="database.sslkey", doc="File with its private key.", group=CONNECTION, label="SSL client key"),
-    option(name="database.sslpassword", doc="Password of that key.", kind=Kind.PASSWORD, group=CONNECTION, label="SSL client key password"),
+    option(name="database.sslkey", doc="File with the private key of the client's certificate.", group=CONNECTION, label="SSL client key"),
+    option(
+        name="database.sslpassword",
+        doc="Password of the private key.",
+        kind=Kind.PASSWORD,
+        group=CONNECTION,
+        label="SSL client key password",
+    ),
     option(
         name="driver.requireAuth",
-        doc="Login methods that the server may ask for, parted by commas, or refused ones with ! before each: password (in clear text), md5, scram-sha-256, "
-        "gss, sspi, none. Absent: !password, and with a database.sslmode that verifies the certificate all.",
+        doc=(
+            "Login methods that the server may ask for, separated by commas: password (in clear text), md5, "
+            "scram-sha-256, gss, sspi, none; or refused ones, each with ! before it. If absent, password is "
+            "refused unless database.sslmode verifies the server's certificate."
+        ),
         importance=LOW,
         group=CONNECTION,
         label="Login methods",
@@ -180,7 +201,10 @@ _DATABASE = (
     ),
     option(
         name="driver.channelBinding",
-        doc="Whether a SCRAM login is bound to the connection's TLS, so that nobody between can pass it on; require refuses every other login.",
+        doc=(
+            "Channel binding: a SCRAM login that is bound to its TLS connection, so that nobody between can "
+            "pass it on. require refuses every other login."
+        ),
         default="prefer",
         importance=LOW,
         group=CONNECTION,
@@ -189,8 +213,10 @@ _DATABASE = (
     ),
     option(
         name="driver.sslNegotiation",
-        doc="How TLS begins: postgres, after a question in clear text; direct, with the first byte (PostgreSQL 17 and later), which takes a database.sslmode "
-        "of require or stricter.",
+        doc=(
+            "Beginning of TLS: postgres asks the server first, in clear text; direct begins with the first "
+            "byte (PostgreSQL 17 and later, with database.sslmode=require or stricter)."
+        ),
         default="postgres",
         importance=LOW,
         group=CONNECTION,
@@ -200,7 +226,7 @@ _DATABASE = (
     ),
     option(
         name="database.sslfactory",
-        doc="Java class that makes connections with TLS.",
+        doc="Java class that opens TLS connections.",
         importance=LOW,
         group=CONNECTION,
         label="SSL factory",
@@ -211,7 +237,7 @@ _DATABASE = (
     ),
     bool_option(
         name="database.tcpKeepAlive",
-        doc="Whether the system asks a silent server for a sign of life, so that a connection that has died is noticed.",
+        doc="If true, the operating system probes a silent connection (TCP keepalive), so that a dead connection is detected.",
         default="true",
         group=CONNECTION,
         label="TCP keep-alive",
@@ -221,7 +247,10 @@ _DATABASE = (
 _SCHEMAS = (
     list_option(
         name="schema.include.list",
-        doc="Regular expressions of the schemas to capture; anchored, any case.",
+        doc=(
+            "Regular expressions, separated by commas, of the schemas to capture. Each must match the whole "
+            "name; upper and lower case are the same."
+        ),
         importance=HIGH,
         group=FILTERS,
         label="Include Schemas",
@@ -229,7 +258,7 @@ _SCHEMAS = (
     ),
     list_option(
         name="schema.exclude.list",
-        doc="Regular expressions of the schemas to leave out.",
+        doc="Regular expressions, separated by commas, of the schemas that are not captured.",
         group=FILTERS,
         label="Exclude Schemas",
         check=all_of(regexes, excludes("schema.include.list")),
@@ -239,14 +268,18 @@ _SCHEMAS = (
 _MESSAGES = (
     list_option(
         name="message.prefix.include.list",
-        doc="Regular expressions of the prefixes of logical messages (pg_logical_emit_message) to write; anchored, any case.",
+        doc=(
+            "Regular expressions, separated by commas, of the prefixes of logical messages "
+            "(pg_logical_emit_message) that are written. Each must match the whole prefix; upper and lower "
+            "case are the same."
+        ),
         group=FILTERS,
         label="Include message prefixes",
         check=regexes,
     ),
     list_option(
         name="message.prefix.exclude.list",
-        doc="Regular expressions of the prefixes to leave out.",
+        doc="Regular expressions, separated by commas, of the prefixes of logical messages that are not written.",
         group=FILTERS,
         label="Exclude message prefixes",
         check=all_of(regexes, excludes("message.prefix.include.list")),
@@ -256,7 +289,7 @@ _MESSAGES = (
 _SNAPSHOTS = (
     option(
         name="snapshot.mode",
-        doc="What is dumped before and while the log is followed. Dumps run beside the log and take no locks.",
+        doc="Dumps at the first start and while the log is read. They run beside the log and take no locks.",
         default="initial",
         group=SNAPSHOT,
         label="Snapshot mode",
@@ -265,7 +298,7 @@ _SNAPSHOTS = (
     ),
     option(
         name="snapshot.isolation.mode",
-        doc="Isolation of a Debezium snapshot.",
+        doc="Isolation level of a Debezium snapshot.",
         default="serializable",
         importance=LOW,
         group=SNAPSHOT,
@@ -275,7 +308,7 @@ _SNAPSHOTS = (
     ),
     option(
         name="snapshot.locking.mode",
-        doc="Locks of a Debezium snapshot; dblog takes none in any mode.",
+        doc="Locks that a Debezium snapshot takes. dblog takes none in any mode.",
         default="none",
         importance=LOW,
         group=SNAPSHOT,
@@ -289,8 +322,11 @@ _SNAPSHOTS = (
 _TYPES = (
     option(
         name="time.precision.mode",
-        doc="How times are written: adaptive by the column's precision, adaptive_time_microseconds too but for times of day, the others "
-        "all alike.",
+        doc=(
+            "Form of times and dates in records: adaptive depends on the column's precision; "
+            "adaptive_time_microseconds does so too, except for times of day; the others are the same for "
+            "every column."
+        ),
         default="adaptive",
         group=EVENTS,
         label="Time Precision",
@@ -298,7 +334,7 @@ _TYPES = (
     ),
     option(
         name="interval.handling.mode",
-        doc="How interval is written: microseconds, with months of 365.25/12 days, or text in the form of ISO 8601.",
+        doc="Form of interval in records: numeric (microseconds, with a month of 365.25/12 days) or string (ISO 8601).",
         default="numeric",
         importance=LOW,
         group=EVENTS,
@@ -307,7 +343,7 @@ _TYPES = (
     ),
     option(
         name="hstore.handling.mode",
-        doc="How hstore is written: text in the form of JSON, or a map.",
+        doc="Form of hstore in records: json (text) or map.",
         default="json",
         importance=LOW,
         group=EVENTS,
@@ -316,7 +352,7 @@ _TYPES = (
     ),
     option(
         name="money.fraction.digits",
-        doc="Digits behind the point of money, which the server's lc_monetary decides.",
+        doc="Number of digits after the decimal point of money, which the server's lc_monetary decides.",
         kind=Kind.SHORT,
         default="2",
         unit="digits",
@@ -327,15 +363,17 @@ _TYPES = (
     ),
     bool_option(
         name="include.unknown.datatypes",
-        doc="Whether a column of a type that has no form of its own is written, as its text in bytes (binary.handling.mode); else it is "
-        "left out.",
+        doc=(
+            "If true, a column of a type that has no form of its own is written as the bytes of its text (see "
+            "binary.handling.mode); otherwise it is left out."
+        ),
         default="false",
         group=EVENTS,
         label="Include unknown types",
     ),
     option(
         name="schema.refresh.mode",
-        doc="When Debezium reads a table's columns again.",
+        doc="Occasions on which Debezium reads a table's columns again.",
         default="columns_diff",
         importance=LOW,
         group=EVENTS,

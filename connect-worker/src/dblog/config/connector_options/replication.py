@@ -67,8 +67,10 @@ def _parsed_by(parse: Callable[[str | None], object]) -> Check:
 REPLICATION_OPTIONS = (
     option(
         name="plugin.name",
-        doc="Plugin that writes the slot's messages. Debezium's default, decoderbufs, has to be built into the server, and dblog does "
-        "not read it.",
+        doc=(
+            "Output plugin that encodes the changes of the replication slot. Debezium's default, decoderbufs, "
+            "must be built into the server, and dblog cannot read it."
+        ),
         default="pgoutput",
         group=REPLICATION,
         label="Plugin",
@@ -77,8 +79,10 @@ REPLICATION_OPTIONS = (
     ),
     option(
         name="slot.name",
-        doc="Replication slot that the log is read from: the connector's own, on the whole server. It is made at the first start where "
-        "it is missing.",
+        doc=(
+            "Replication slot from which the log is read. It belongs to this connector alone, on the whole "
+            "server, and is created at the first start if it is missing."
+        ),
         default="debezium",
         group=REPLICATION,
         label="Slot",
@@ -86,23 +90,29 @@ REPLICATION_OPTIONS = (
     ),
     bool_option(
         name="slot.drop.on.stop",
-        doc="Whether the slot is dropped whenever the connector stops in order: what is changed until its next start is in no log then, so "
-        "that start dumps all again with snapshot.mode=when_needed, and stops with any other. For tests and trials.",
+        doc=(
+            "If true, the slot is dropped whenever the connector stops in order. No log then keeps the "
+            "changes until its next start, so that start dumps all tables again with "
+            "snapshot.mode=when_needed, and fails with any other mode. Meant for tests."
+        ),
         default="false",
         group=REPLICATION,
         label="Drop slot on stop",
     ),
     bool_option(
         name="slot.failover",
-        doc="Whether the slot is made as one that standbys take over (PostgreSQL 17 and later).",
+        doc="If true, the slot is created with failover, so that standbys take it over (PostgreSQL 17 and later).",
         default="false",
         group=REPLICATION,
         label="Failover slot",
     ),
     option(
         name="slot.stream.params",
-        doc="Further options of the plugin, as name=value;name=value: origin=none (PostgreSQL 16 and later) leaves out what this database "
-        "has got from another one by replication. Dumps have such rows too.",
+        doc=(
+            "Further options of the output plugin, as name=value, separated by semicolons. origin=none "
+            "(PostgreSQL 16 and later) leaves out changes that this database received by replication; dumps "
+            "still contain their rows."
+        ),
         importance=LOW,
         group=REPLICATION,
         label="Plugin options",
@@ -110,15 +120,18 @@ REPLICATION_OPTIONS = (
     ),
     bool_option(
         name="dblog.log.streaming",
-        doc="Whether the server sends large transactions (beyond its logical_decoding_work_mem) while they are under way: they are kept on the "
-        "worker's disk, in the directory for temporary files, until they commit. Else the server keeps them on its own.",
+        doc=(
+            "If true, the server sends large transactions (above its logical_decoding_work_mem) before they "
+            "commit. The worker keeps them on disk, in the folder for temporary files, until they do. If "
+            "false, the server keeps them."
+        ),
         default="false",
         group=REPLICATION,
         label="Stream transactions under way",
     ),
     int_option(
         name="slot.max.retries",
-        doc="Tries to begin reading the slot.",
+        doc="Number of attempts to start reading the slot.",
         default="6",
         importance=LOW,
         group=REPLICATION,
@@ -127,7 +140,7 @@ REPLICATION_OPTIONS = (
     ),
     long_option(
         name="slot.retry.delay.ms",
-        doc="Pause between them.",
+        doc="Pause between two attempts.",
         default="10000",
         unit="ms",
         importance=LOW,
@@ -137,7 +150,7 @@ REPLICATION_OPTIONS = (
     ),
     option(
         name="publication.name",
-        doc="Publication whose tables the slot's messages are of.",
+        doc="Publication whose tables the slot's changes come from.",
         default="dbz_publication",
         group=REPLICATION,
         label="Publication",
@@ -145,9 +158,12 @@ REPLICATION_OPTIONS = (
     ),
     option(
         name="publication.autocreate.mode",
-        doc="What is done about the publication at a start: all_tables makes a missing one for all tables; filtered makes a missing one "
-        "for the captured tables, and adds those that are missing to one that is there; no_tables makes a missing one without tables; "
-        "disabled makes and changes nothing.",
+        doc=(
+            "Treatment of the publication at a start. all_tables creates a missing one for all tables; "
+            "filtered creates a missing one for the captured tables and adds missing tables to an existing "
+            "one; no_tables creates a missing one without tables; disabled neither creates nor changes "
+            "anything."
+        ),
         default="all_tables",
         group=REPLICATION,
         label="Publication made by",
@@ -155,22 +171,25 @@ REPLICATION_OPTIONS = (
     ),
     bool_option(
         name="publish.via.partition.root",
-        doc="Whether a publication that is made here has the rows of partitions under the name of the partitioned table.",
+        doc="If true, a publication that the connector creates publishes rows of partitions under the name of the partitioned table.",
         default="false",
         group=REPLICATION,
         label="Publish via partition root",
     ),
     option(
         name="replica.identity.autoset.values",
-        doc="REPLICA IDENTITY that tables get at a start, as schema.table:FULL, with a regular expression for the table; DEFAULT, FULL, "
-        "NOTHING or INDEX <name>, parted by commas.",
+        doc=(
+            "REPLICA IDENTITY that tables are set to at a start: schema.table:IDENTITY, separated by commas, "
+            "with a regular expression for the table and DEFAULT, FULL, NOTHING or INDEX <name> as the "
+            "identity."
+        ),
         group=REPLICATION,
         label="Replica identities",
         check=_parsed_by(identity_rules),
     ),
     int_option(
         name="status.update.interval.ms",
-        doc="How often the server gets a report of what is stored.",
+        doc="Interval at which the server is told which position is stored, so that it can remove its log up to there.",
         default="10000",
         unit="ms",
         group=REPLICATION,
@@ -179,8 +198,11 @@ REPLICATION_OPTIONS = (
     ),
     option(
         name="lsn.flush.mode",
-        doc="Who moves the slot on: connector and connector_and_driver are alike here, what is stored is confirmed; manual: something "
-        "else does, and the server keeps its log until then. Absent: as flush.lsn.source.",
+        doc=(
+            "Component that advances the slot. connector and connector_and_driver have the same effect: the "
+            "stored position is confirmed to the server. manual: something else advances the slot, and the "
+            "server keeps its log until then. If absent, flush.lsn.source decides."
+        ),
         importance=LOW,
         group=REPLICATION,
         label="LSN flush mode",
@@ -188,7 +210,7 @@ REPLICATION_OPTIONS = (
     ),
     bool_option(
         name="flush.lsn.source",
-        doc="The older form of lsn.flush.mode: true for connector, false for manual.",
+        doc="Older form of lsn.flush.mode: true for connector, false for manual.",
         default="true",
         importance=LOW,
         group=REPLICATION,
@@ -196,7 +218,7 @@ REPLICATION_OPTIONS = (
     ),
     long_option(
         name="lsn.flush.timeout.ms",
-        doc="Longest wait until the server has taken such a report.",
+        doc="Time limit for sending such a report to the server.",
         default="30000",
         unit="ms",
         importance=LOW,
@@ -207,7 +229,7 @@ REPLICATION_OPTIONS = (
     ),
     option(
         name="lsn.flush.timeout.action",
-        doc="What happens behind it.",
+        doc="Reaction if a report is not sent within that limit.",
         default="fail",
         importance=LOW,
         group=REPLICATION,
@@ -217,9 +239,12 @@ REPLICATION_OPTIONS = (
     ),
     option(
         name="offset.mismatch.strategy",
-        doc="What happens where the slot is ahead of the stored offset, so that the server has let go of what lies between: no_validation "
-        "and trust_offset fail, or dump again with snapshot.mode=when_needed; trust_slot and trust_greater_lsn go on at the slot, with a "
-        "warning.",
+        doc=(
+            "Reaction at a start if the slot is ahead of the stored offset, so that the server no longer has "
+            "the changes between. no_validation and trust_offset fail, or dump all tables again with "
+            "snapshot.mode=when_needed; trust_slot and trust_greater_lsn continue from the slot, with a "
+            "warning."
+        ),
         default="no_validation",
         importance=LOW,
         group=REPLICATION,
@@ -228,7 +253,7 @@ REPLICATION_OPTIONS = (
     ),
     long_option(
         name="xmin.fetch.interval.ms",
-        doc="How often the slot's xmin is read for source.xmin; 0 means never.",
+        doc="Interval at which the slot's xmin is read for source.xmin; 0 means never.",
         default="0",
         unit="ms",
         importance=LOW,

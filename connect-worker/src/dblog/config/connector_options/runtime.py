@@ -20,7 +20,7 @@ def _queue_size(value: Value, everything: Mapping[str, Value]) -> str | None:
 RUNTIME_OPTIONS = (
     int_option(
         name="max.batch.size",
-        doc="Most records of one poll.",
+        doc="Maximum number of records of one poll.",
         default="2048",
         unit="records",
         group=RUNTIME,
@@ -29,7 +29,7 @@ RUNTIME_OPTIONS = (
     ),
     int_option(
         name="max.queue.size",
-        doc="Most records between reader and sender; larger than max.batch.size.",
+        doc="Maximum number of records between the reader and the sender; it must be larger than max.batch.size.",
         default="8192",
         unit="records",
         group=RUNTIME,
@@ -38,7 +38,7 @@ RUNTIME_OPTIONS = (
     ),
     long_option(
         name="max.queue.size.in.bytes",
-        doc="Most bytes between reader and sender; 0 means this worker's own limit.",
+        doc="Maximum size of the records between the reader and the sender; 0 means the worker's own limit.",
         default="0",
         unit="bytes",
         group=RUNTIME,
@@ -48,7 +48,7 @@ RUNTIME_OPTIONS = (
     ),
     long_option(
         name="poll.interval.ms",
-        doc="Longest wait of a poll for a first record; more than 500 is as 500. Not set: an idle task looks 50 times a second.",
+        doc="Time that a poll waits for a first record; values above 500 count as 500. If absent, an idle task looks 50 times a second.",
         unit="ms",
         group=RUNTIME,
         label="Poll interval",
@@ -56,15 +56,20 @@ RUNTIME_OPTIONS = (
     ),
     int_option(
         name="errors.max.retries",
-        doc="How often a lost connection and the like is tried again before the task fails; -1 for ever.",
+        doc=(
+            "Number of restarts of the task's reader after errors that may pass, such as a lost connection, "
+            "before the task fails; -1 means no limit."
+        ),
         default="-1",
         group=RUNTIME,
         label="Retries",
     ),
     long_option(
         name="retriable.restart.connector.wait.ms",
-        doc="Pause before such a try. Not set: 10 s where errors.max.retries limits the tries, else it grows with each "
-        "try, from a fraction of a second to half a minute at most.",
+        doc=(
+            "Pause before such a restart. If absent, it is 10 s where errors.max.retries limits the restarts; "
+            "otherwise it grows with each attempt from a fraction of a second to half a minute."
+        ),
         unit="ms",
         importance=LOW,
         group=RUNTIME,
@@ -73,7 +78,7 @@ RUNTIME_OPTIONS = (
     ),
     option(
         name="custom.metric.tags",
-        doc="Further tags of the metrics.",
+        doc="Additional tags of the metrics.",
         importance=LOW,
         group=RUNTIME,
         label="Metric tags",
@@ -82,7 +87,7 @@ RUNTIME_OPTIONS = (
     option(
         name="custom.sanitize.pattern",
         no_effect="values are never logged",
-        doc="Regular expression of keys whose values logs hide; this worker never logs values.",
+        doc="Regular expression of configuration keys whose values are hidden in logs. This worker never logs values.",
         importance=LOW,
         group=RUNTIME,
         label="Sanitize pattern",
@@ -90,7 +95,7 @@ RUNTIME_OPTIONS = (
     bool_option(
         name="statistics.metrics.enabled",
         no_effect="metrics are served in the Prometheus format, from which percentiles are computed",
-        doc="Percentiles of the lag.",
+        doc="Percentiles of the lag that Debezium's metrics show.",
         default="true",
         importance=LOW,
         group=RUNTIME,
@@ -99,7 +104,7 @@ RUNTIME_OPTIONS = (
     int_option(
         name="executor.shutdown.timeout.ms",
         no_effect="the readers end within the time that the worker gives a task: task.shutdown.graceful.timeout.ms",
-        doc="Longest wait for the readers at a stop.",
+        doc="Time that a stop waits for the readers to end.",
         default="4000",
         unit="ms",
         importance=LOW,

@@ -56,8 +56,11 @@ def _plain_name(value: Value, _everything: Mapping[str, Value]) -> str | None:
 SIGNAL_OPTIONS = (
     bool_option(
         name="read.only",
-        doc="Never write to the source, not even watermarks: GTIDs prove what a chunk's snapshot shows (MySQL: gtid_mode=ON). The account needs no privilege "
-        "to write, and chunks may be read from a replica (dblog.dump.hostname).",
+        doc=(
+            "If true, nothing is written to the source, not even watermarks. GTIDs then prove what a chunk's "
+            "snapshot contains (MySQL: gtid_mode=ON). The account needs no privilege to write, and chunks may "
+            "be read from a replica (dblog.dump.hostname)."
+        ),
         default="false",
         group=SIGNALS,
         label="Read only",
@@ -65,16 +68,21 @@ SIGNAL_OPTIONS = (
     ),
     option(
         name="signal.data.collection",
-        doc="Tables that signals are inserted into, as database.table, parted by commas. Each begins with three text columns: id, type, data. Their rows go to "
-        "no topic.",
+        doc=(
+            "Tables into which signals are inserted, as database.table, separated by commas. Each begins with "
+            "three text columns: id, type and data. Their rows are written to no topic."
+        ),
         group=SIGNALS,
         label="Signal table",
         check=signal_tables(Namespace.DATABASE),
     ),
     list_option(
         name="signal.enabled.channels",
-        doc="Ways that signals come: source (rows of signal.data.collection), kafka (records of signal.kafka.topic), file (lines of "
-        "signal.file), in-process (POST /connectors/NAME/signals, which is there without it too). jmx is taken and has no effect.",
+        doc=(
+            "Channels of signals, separated by commas: source (rows of signal.data.collection), kafka "
+            "(records of signal.kafka.topic), file (lines of signal.file), in-process (POST "
+            "/connectors/NAME/signals, which always works). jmx is accepted and has no effect."
+        ),
         default="source",
         group=SIGNALS,
         label="Signal channels",
@@ -82,27 +90,30 @@ SIGNAL_OPTIONS = (
     ),
     option(
         name="signal.kafka.topic",
-        doc="Topic of signals; partition 0 is read, and records with topic.prefix as key count. Without it the prefix with -signal behind it.",
+        doc=(
+            "Topic of signals. Records of partition 0 whose key is topic.prefix are read. If absent, it is "
+            "topic.prefix followed by -signal."
+        ),
         group=SIGNALS,
         label="Signal topic",
     ),
     option(
         name="signal.kafka.groupId",
-        doc="Group whose committed offset the first start begins at; later ones begin at the connector's own offset.",
+        doc="Consumer group at whose committed offset the first start begins. Later starts begin at the connector's own offset.",
         default="kafka-signal",
         group=SIGNALS,
         label="Signal group",
     ),
     option(
         name="signal.kafka.bootstrap.servers",
-        doc="Brokers of that topic; those of the worker without it.",
+        doc="Brokers (host:port, separated by commas) of the topic of signals. If absent, they are the worker's.",
         group=SIGNALS,
         label="Signal brokers",
     ),
     int_option(
         name="signal.kafka.poll.timeout.ms",
         no_effect="records of the topic are taken as they come",
-        doc="Wait of one poll.",
+        doc="Time that one poll of that topic waits for records.",
         default="0",
         unit="ms",
         importance=LOW,
@@ -111,8 +122,11 @@ SIGNAL_OPTIONS = (
     ),
     option(
         name="signal.file",
-        doc="Name of a file in the folder that the worker's dblog.signal.files.folder names. Its lines are signals, one JSON object each, and it is "
-        "emptied once they are in the stored offset.",
+        doc=(
+            "Name of a file in the folder that the worker's option dblog.signal.files.folder names. Each line "
+            "is one signal as a JSON object. The file is emptied after the offset that includes its signals "
+            "is stored."
+        ),
         default="file-signals.txt",
         check=_plain_name,
         importance=LOW,
@@ -121,7 +135,7 @@ SIGNAL_OPTIONS = (
     ),
     long_option(
         name="signal.poll.interval.ms",
-        doc="How often the file of signals is looked at.",
+        doc="Interval at which the file of signals is read.",
         default="5000",
         unit="ms",
         importance=LOW,
@@ -132,7 +146,7 @@ SIGNAL_OPTIONS = (
     int_option(
         name="signal.emit.failure.max.retries",
         no_effect="watermarks are not signals here; what fails is tried again by errors.max.retries",
-        doc="Tries to write a watermark.",
+        doc="Number of attempts to write a watermark.",
         default="0",
         importance=LOW,
         group=SIGNALS,
@@ -142,7 +156,7 @@ SIGNAL_OPTIONS = (
     long_option(
         name="signal.emit.failure.backoff.ms",
         no_effect="watermarks are not signals here; what fails is tried again by errors.max.retries",
-        doc="Pause between them.",
+        doc="Pause between two attempts.",
         default="10000",
         unit="ms",
         importance=LOW,
@@ -152,15 +166,18 @@ SIGNAL_OPTIONS = (
     ),
     list_option(
         name="notification.enabled.channels",
-        doc="Ways that notifications of dumps go out: sink (records of notification.sink.topic.name), log (lines of the log, without keys of rows). jmx is "
-        "taken and has no effect.",
+        doc=(
+            "Channels of notifications of dumps, separated by commas: sink (records of "
+            "notification.sink.topic.name), log (log lines, without keys of rows). jmx is accepted and has no "
+            "effect."
+        ),
         group=SIGNALS,
         label="Notification channels",
         check=_notification_channels,
     ),
     option(
         name="notification.sink.topic.name",
-        doc="Topic of notifications; needed where they go to a sink.",
+        doc="Topic of notifications. The channel sink requires it.",
         group=SIGNALS,
         label="Notification topic",
     ),

@@ -18,21 +18,24 @@ from dblog.config.options import not_negative_long, only, positive, regexes
 SNAPSHOT_OPTIONS = (
     list_option(
         name="snapshot.include.collection.list",
-        doc="Regular expressions of the captured tables to dump; absent: all.",
+        doc="Regular expressions, separated by commas, of the captured tables that are dumped. If absent, all are.",
         group=SNAPSHOT,
         label="Tables to dump",
         check=regexes,
     ),
     list_option(
         name="snapshot.select.statement.overrides",
-        doc="Tables, as database.table, of whose rows the first dump brings those that a SELECT of their own chooses: SELECT * FROM database.table WHERE "
-        "condition, in snapshot.select.statement.overrides.<database>.<table>. Changes are followed for all rows.",
+        doc=(
+            "Tables, as database.table and separated by commas, of which the first dump reads only the rows "
+            "of a SELECT of their own: SELECT * FROM database.table WHERE condition, given in "
+            "snapshot.select.statement.overrides.<database>.<table>. Changes are captured for all rows."
+        ),
         group=SNAPSHOT,
         label="SELECT overrides",
     ),
     option(
         name="snapshot.query.mode",
-        doc="Where the SELECT of a dump comes from.",
+        doc="Origin of the SELECT statements of a dump.",
         default="select_all",
         importance=LOW,
         group=SNAPSHOT,
@@ -43,7 +46,7 @@ SNAPSHOT_OPTIONS = (
     *(
         option(
             name=name,
-            doc="Java class; cannot run here.",
+            doc="Java class that decides what is dumped. It cannot run in this worker.",
             importance=LOW,
             group=SNAPSHOT,
             label=name,
@@ -66,7 +69,7 @@ SNAPSHOT_OPTIONS = (
     int_option(
         name="snapshot.fetch.size",
         no_effect="a dump reads chunks: dblog.chunk.rows",
-        doc="Rows fetched at a time in a Debezium snapshot; dblog reads chunks instead (dblog.chunk.rows).",
+        doc="Number of rows that a Debezium snapshot fetches at a time. dblog reads chunks instead (dblog.chunk.rows).",
         unit="rows",
         group=SNAPSHOT,
         label="Snapshot fetch size",
@@ -74,7 +77,7 @@ SNAPSHOT_OPTIONS = (
     ),
     int_option(
         name="snapshot.max.threads",
-        doc="Connections that dump at once; dblog.dump.threads wins.",
+        doc="Number of connections that dump at the same time. dblog.dump.threads takes precedence.",
         default="1",
         group=SNAPSHOT,
         label="Snapshot maximum threads",
@@ -84,7 +87,7 @@ SNAPSHOT_OPTIONS = (
     int_option(
         name="snapshot.max.threads.multiplier",
         no_effect="chunks are sized by rows and bytes: dblog.chunk.rows, dblog.chunk.bytes.max",
-        doc="Chunks for each thread in Debezium; dblog sizes chunks by rows.",
+        doc="Number of chunks for each thread of a Debezium snapshot. dblog sizes chunks by rows.",
         default="1",
         importance=LOW,
         group=SNAPSHOT,
@@ -94,7 +97,7 @@ SNAPSHOT_OPTIONS = (
     bool_option(
         name="legacy.snapshot.max.threads",
         no_effect="each thread of a dump reads a table of its own in any case",
-        doc="One table for each thread, as Debezium before 3.5.",
+        doc="Dumps one table for each thread, as Debezium did before version 3.5.",
         default="false",
         importance=LOW,
         group=SNAPSHOT,
@@ -102,7 +105,7 @@ SNAPSHOT_OPTIONS = (
     ),
     long_option(
         name="snapshot.delay.ms",
-        doc="Pause before the dump starts.",
+        doc="Pause before the dump begins.",
         default="0",
         unit="ms",
         importance=LOW,
@@ -113,7 +116,7 @@ SNAPSHOT_OPTIONS = (
     ),
     long_option(
         name="streaming.delay.ms",
-        doc="Pause before the log is read.",
+        doc="Pause after the dump, before the log is read.",
         default="0",
         unit="ms",
         importance=LOW,
@@ -124,7 +127,7 @@ SNAPSHOT_OPTIONS = (
     ),
     option(
         name="snapshot.tables.order.by.row.count",
-        doc="Dump the smallest or the largest tables first.",
+        doc="Order of tables in a dump: smallest first (ascending) or largest first (descending).",
         default="disabled",
         importance=LOW,
         group=SNAPSHOT,
@@ -135,7 +138,7 @@ SNAPSHOT_OPTIONS = (
     long_option(
         name="snapshot.lock.timeout.ms",
         no_effect="a dump takes no lock",
-        doc="Longest wait for a table lock; dblog takes none.",
+        doc="Time limit for a table lock. dblog takes none.",
         default="10000",
         unit="ms",
         importance=LOW,
@@ -144,7 +147,7 @@ SNAPSHOT_OPTIONS = (
     ),
     int_option(
         name="incremental.snapshot.chunk.size",
-        doc="Rows of one chunk of a dump asked for by a signal. Where it is not set they adapt, up to dblog.chunk.rows.",
+        doc="Number of rows in one chunk of a dump that a signal requests. If absent, it adapts, up to dblog.chunk.rows.",
         default="1024",
         unit="rows",
         group=SNAPSHOT,
@@ -154,7 +157,7 @@ SNAPSHOT_OPTIONS = (
     option(
         name="incremental.snapshot.watermarking.strategy",
         no_effect="a watermark is one row of dblog.watermark.table, which is updated",
-        doc="How Debezium writes its watermarks; dblog updates one row of dblog.watermark.table.",
+        doc="Way in which Debezium writes its watermarks. dblog updates one row of dblog.watermark.table.",
         default="insert_insert",
         importance=LOW,
         group=SNAPSHOT,

@@ -56,7 +56,7 @@ def _no_key_field(value: Value, everything: Mapping[str, Value]) -> str | None:
 TOPIC_OPTIONS = (
     int_option(
         name="heartbeat.interval.ms",
-        doc="How often a heartbeat is written, which moves the offset of a source whose captured tables are quiet; 0 means never.",
+        doc="Interval at which a heartbeat record is written; it advances the offset while no captured table changes. 0 means never.",
         default="0",
         unit="ms",
         group=TOPICS,
@@ -65,7 +65,7 @@ TOPIC_OPTIONS = (
     ),
     option(
         name="topic.heartbeat.prefix",
-        doc="Head of the heartbeat topic's name, before the topic prefix.",
+        doc="First part of the heartbeat topic's name, before topic.prefix.",
         default="__debezium-heartbeat",
         importance=LOW,
         group=TOPICS,
@@ -75,7 +75,7 @@ TOPIC_OPTIONS = (
     ),
     option(
         name="topic.heartbeat.name",
-        doc="Whole name of the heartbeat topic.",
+        doc="Full name of the heartbeat topic.",
         importance=LOW,
         group=TOPICS,
         label="Heartbeat topic",
@@ -83,14 +83,14 @@ TOPIC_OPTIONS = (
     ),
     option(
         name="heartbeat.action.query",
-        doc="SQL to run with each heartbeat.",
+        doc="SQL statement that is executed with each heartbeat.",
         group=TOPICS,
         label="Heartbeat query",
         refused=only(because=not_yet("run SQL with a heartbeat")),
     ),
     option(
         name="topic.transaction",
-        doc="Tail of the transaction topic.",
+        doc="Last part of the transaction topic's name, after topic.prefix.",
         default="transaction",
         importance=LOW,
         group=TOPICS,
@@ -98,7 +98,7 @@ TOPIC_OPTIONS = (
     ),
     option(
         name="topic.delimiter",
-        doc="What joins the parts of a topic name.",
+        doc="Text between the parts of a topic name.",
         default=".",
         group=TOPICS,
         label="Topic delimiter",
@@ -106,8 +106,11 @@ TOPIC_OPTIONS = (
     ),
     option(
         name="topic.naming.strategy",
-        doc="How the topics of tables are named. Default: <prefix>.<database>.<table>; Schema: <prefix>.<table>; their Unicode forms write illegal characters "
-        "as numbers; their Regex forms rename what topic.regex matches.",
+        doc=(
+            "Java class that names the topics of tables. Default: <prefix>.<database>.<table>; Schema: "
+            "<prefix>.<table>. Their Unicode forms write characters that topics do not allow as numbers; "
+            "their Regex forms rename the topics that topic.regex matches."
+        ),
         default=DEFAULT_STRATEGY,
         group=TOPICS,
         label="Topic naming strategy",
@@ -115,7 +118,7 @@ TOPIC_OPTIONS = (
     ),
     option(
         name="topic.regex",
-        doc="Regex strategies: topics whose whole name matches get the name that topic.replacement makes.",
+        doc="Regex strategies: regular expression. A topic whose whole name matches is renamed to what topic.replacement gives.",
         importance=LOW,
         group=TOPICS,
         label="Topic regex",
@@ -123,7 +126,7 @@ TOPIC_OPTIONS = (
     ),
     option(
         name="topic.replacement",
-        doc="Regex strategies: the new name, with $1 for the first group.",
+        doc="Regex strategies: the new name, in which $1 stands for the first group of topic.regex.",
         importance=LOW,
         group=TOPICS,
         label="Topic replacement",
@@ -131,7 +134,7 @@ TOPIC_OPTIONS = (
     ),
     bool_option(
         name="topic.key.enforce.uniqueness",
-        doc="Regex strategies: whether a field with the table's own topic is added to keys, for tables that share a topic.",
+        doc="Regex strategies: if true, keys get a field with the table's own topic, so that keys of tables that share a topic differ.",
         default="true",
         importance=LOW,
         group=TOPICS,
@@ -142,7 +145,7 @@ TOPIC_OPTIONS = (
         option(
             name=name,
             no_effect="no field is added to keys yet: topic.key.enforce.uniqueness=false",
-            doc="Regex strategies: the field that is added to keys.",
+            doc="Regex strategies: name of the field that is added to keys.",
             default=default,
             importance=LOW,
             group=TOPICS,
@@ -157,7 +160,7 @@ TOPIC_OPTIONS = (
     int_option(
         name="topic.cache.size",
         no_effect="each table version has its topic name once",
-        doc="Names kept; no effect here.",
+        doc="Number of topic names that are cached. It has no effect in this worker.",
         default="10000",
         importance=LOW,
         group=TOPICS,
