@@ -58,17 +58,35 @@ def test_one(number):
 """
 
 
+def _run(folder, processes, *options):
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "conftest.py").write_text(CONFTEST)
+    command = [sys.executable, "-m", "pytest", *options, "-p", "no:cacheprovider", "-c", folder / "pytest.ini"]
+    command += ["--numprocesses", str(processes), "--dist", "loadfile", "--no-loadscope-reorder", folder]
+    return subprocess.run(
+        command, cwd=folder, env={**os.environ, "PYTHONPATH": str(TESTS_FOLDER)}, capture_output=True, text=True, check=False, timeout=240
+    )
+
+
+@pytest.mark.parametrize("killer", [None, 2])
+def test_half_of_the_processes_take_the_files_of_the_sink_whatever_dies(own_folder, killer):
+    (own_folder / "tests" / "sink").mkdir(parents=True)
+    for file in range(12):
+        (own_folder / "tests" / "sink" / f"test_sink_{file}.py").write_text(TESTS.format(killer=killer if file == 5 else None))
+        (own_folder / "tests" / f"test_{file}.py").write_text(TESTS.format(killer=None))
+
+    run = _run(own_folder, 4, "-v")
+
+    ended = re.findall(r"\[(gw\d+)\].* (?:PASSED|FAILED) (\S+)::", run.stdout)
+    assert len(ended) == 120
+    assert len({process for process, file in ended if file.startswith("tests/sink/")}) == (2 if killer is None else 3)
+
+
 def test_a_test_that_kills_its_process_fails_once_and_the_others_are_run(own_folder):
-    (own_folder / "pytest.ini").write_text("[pytest]\n")
-    (own_folder / "conftest.py").write_text(CONFTEST)
     for file in range(30):
         (own_folder / f"test_{file}.py").write_text(TESTS.format(killer=2 if file == 20 else None))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", own_folder / "pytest.ini"]
-    command += ["--numprocesses", "3", "--dist", "loadfile", "--no-loadscope-reorder", own_folder]
 
-    run = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": str(TESTS_FOLDER)}, capture_output=True, text=True, check=False, timeout=120
-    )
+    run = _run(own_folder, 3, "-q")
 
     assert re.findall(r"\d+ (?:passed|failed)", run.stdout.splitlines()[-1]) == ["1 failed", "149 passed"]
     assert "crashed while running 'test_20.py::test_one[2]'" in run.stdout

@@ -1,10 +1,8 @@
 """Chooses the next file of tests for a process, if several processes run tests (``make test``).
 
-Long files go first, so that no process runs one alone at the end. Half of the processes begin with
-the sink's files. Each JVM for them compiles Spark's code again, one or two minutes of CPU, so these
-processes begin early; the other half, which starts database servers, is small. With a single
-process for the sink's files, the others joined it at the end, each with its own JVM, and slowed
-each other down for a quarter of an hour.
+Long files go first, so that no process runs one alone at the end. Half of the processes take the
+sink's files, and help the others afterwards. The other half, which starts database servers, takes
+none of them: each JVM for them compiles Spark's code again, one or two minutes of CPU.
 """
 
 from xdist.scheduler import LoadFileScheduling
@@ -40,9 +38,16 @@ LONG = (
 _RANKS = {file: rank for rank, file in enumerate(LONG)}
 
 
+_SINK = "tests/sink/"
+
+
+def _is_of_sink(file):
+    return file.startswith(_SINK)
+
+
 def next_file(waiting, *, sink_first):
     """Return the file to run next among those that wait, which are in the order of collection."""
-    return min(waiting, key=lambda file: (file.startswith("tests/sink/") != sink_first, _RANKS.get(file, len(LONG))))
+    return min(waiting, key=lambda file: (_is_of_sink(file) != sink_first, _RANKS.get(file, len(LONG))))
 
 
 class LongFilesFirst(LoadFileScheduling):
@@ -65,7 +70,19 @@ class LongFilesFirst(LoadFileScheduling):
             self._reschedule(other)
         return killed_by
 
+    def _reschedule(self, node):
+        if self.workqueue and not node.shutting_down and not self._takes_sink(node) and all(map(_is_of_sink, self.workqueue)):
+            node.shutdown()
+            return
+        super()._reschedule(node)
+
     def _assign_work_unit(self, node):
-        sink_first = self.nodes.index(node) < max(1, len(self.nodes) // 2)
-        self.workqueue.move_to_end(next_file(self.workqueue, sink_first=sink_first), last=False)
+        self.workqueue.move_to_end(next_file(self.workqueue, sink_first=self._takes_sink(node)), last=False)
         super()._assign_work_unit(node)
+
+    def _takes_sink(self, node):
+        """Return True for the first half of the processes.
+
+        Processes that have died or been ended are not counted, so others take their place.
+        """
+        return [one for one in self.nodes if not one.shutting_down].index(node) < max(1, self.numnodes // 2)
