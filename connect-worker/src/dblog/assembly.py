@@ -32,6 +32,9 @@ from dblog.kafka.othergroups import OtherGroups
 from dblog.kafka.registry_store import RegistryStore
 from dblog.observe.logs import TABLE
 from dblog.observe.metrics import PluginNames, TaskNumbers, WorkerNumbers, metrics_text, naming_of
+from dblog.page.history import History
+from dblog.page.recorder import Recorder
+from dblog.page.routes import Page
 from dblog.rest.api import Checks, Services
 from dblog.rest.app import Part, build_app
 from dblog.rest.identity import Identity
@@ -55,6 +58,8 @@ class Worker:
     waiting: Waiting
     """Waiting requests of all applications."""
     registry: RegistryStore | None
+    recorder: Recorder | None
+    """Takes the samples for the page's charts. None without the page."""
 
     def stop(self) -> None:
         """Stop the tasks, then everything else."""
@@ -140,6 +145,13 @@ def assemble(
         allowed_hosts=settings.items_of("dblog.connector.allowed.hosts"),
         worker_topics=own_topics(settings),
     )
+    started_s = time.time()
+    page: Page | None = None
+    recorder: Recorder | None = None
+    if settings.boolean("dblog.ui.enable"):
+        history = History()
+        page = Page(history, version=commit.partition("-")[2], started_s=started_s)
+        recorder = Recorder(history, herder.status_view.reports)
     certificates = Certificates(
         lambda: {"": settings.originals, **herder.status_view.configurations()},
         SystemClock(),
@@ -151,16 +163,19 @@ def assemble(
         validator=validator,
         checks=Checks(),
         metrics=metrics_text(
-            worker_numbers(herder, registry, certificates, commit=commit, started_s=time.time()),
+            worker_numbers(herder, registry, certificates, commit=commit, started_s=started_s),
             naming_of(settings.text("dblog.metrics.names"), settings.text("dblog.metrics.jmx.case")),
         ),
         commit=commit,
     )
     schemas = registry_routes(registry) if registry is not None else ()
+    page_routes = page.routes() if page is not None else ()
     waiting, limits = Waiting(), Limits.of(settings)
 
     def app(part: Part) -> Starlette:
-        return build_app(services, part=part, waiting=waiting, registry_routes=schemas, identity=identity, limits=limits)
+        return build_app(
+            services, part=part, waiting=waiting, registry_routes=schemas, page_routes=page_routes, identity=identity, limits=limits
+        )
 
     return Worker(
         herder=herder,
@@ -170,6 +185,7 @@ def assemble(
         own_app=app(Part.OWN),
         waiting=waiting,
         registry=registry,
+        recorder=recorder,
     )
 
 

@@ -497,7 +497,9 @@ def _serve(
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, _wake.set)
         serving = [asyncio.create_task(server.serve()) for server in servers]
-        following = asyncio.create_task(follow((*doors.contexts, identity)))
+        following = [asyncio.create_task(follow((*doors.contexts, identity)))]
+        if worker_parts.recorder is not None:
+            following.append(asyncio.create_task(worker_parts.recorder.follow()))
         worker_parts.herder.start()
         log.info("rest interface", url=worker.advertised_url, listener=",".join(door.listener.address for door in doors.main))
         for door in doors.admin:
@@ -525,7 +527,8 @@ def _serve(
         log.info("worker stops")
         await stopping.call(worker_parts.stop)
         worker_parts.waiting.end()
-        following.cancel()
+        for each in following:
+            each.cancel()
         for server in servers:
             server.should_exit = True
         await asyncio.gather(*serving)

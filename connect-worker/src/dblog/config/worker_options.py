@@ -326,6 +326,13 @@ WORKER_OPTIONS: tuple[Option, ...] = (
         check=_readonly_listener,
     ),
     Option(
+        name="dblog.ui.enable",
+        doc="Whether the worker serves its web page at /ui beside the REST interface, for the same logins and roles.",
+        kind=Kind.BOOLEAN,
+        default="true",
+        importance=Importance.LOW,
+    ),
+    Option(
         name="access.control.allow.origin",
         doc=(
             "Origins from which browsers may call the REST interface, with * for any text "

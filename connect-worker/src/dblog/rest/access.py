@@ -22,7 +22,7 @@ from dblog.config.providers import placeholders_in
 from dblog.config.roles import Role
 from dblog.config.secret_values import secret_keys, shown_name, shown_value
 from dblog.kafka.registry_answers import TOGETHER_PATH
-from dblog.rest.api import PROBE_PATHS, error
+from dblog.rest.api import PROBE_PATHS, error, is_of_page
 from dblog.rest.identity import PRINCIPAL, Principal, may, principal_of
 
 SECRETS = "dblog.rest.config.secrets"
@@ -68,6 +68,10 @@ def need(method: str, path: str, query: str = "") -> Need:
         # A check connects to the hosts that the configuration names, with its placeholders
         # resolved.
         return Need(Role.READER if reads else Role.ADMIN, somewhere=True)
+    if is_of_page(path):
+        # A view declares the role that it takes itself, and an action is a request to a resource of
+        # this list.
+        return Need(Role.READER, somewhere=True)
     if path.startswith("/admin"):
         return Need(Role.VIEWER if reads else Role.ADMIN)
     if reads:

@@ -35,6 +35,9 @@ CONNECT_PATHS = ("/connectors", "/connector-plugins", "/admin")
 HEALTH_PATH, LIVE_PATH, READY_PATH = "/health", "/health/live", "/health/ready"
 PROBE_PATHS = frozenset({HEALTH_PATH, LIVE_PATH, READY_PATH})
 """Paths for probes, which have no login and know a worker only by its address."""
+PAGE_PATH = "/ui"
+"""The worker's web page, and the prefix of all its views, parts, actions and assets."""
+PAGE_ASSETS = f"{PAGE_PATH}/assets/"
 _ASK_AGAIN_S = 0.02
 REQUEST_LIMIT_S = 90.0
 """Connect's limit for a request. A check of a configuration counts as one request."""
@@ -74,6 +77,11 @@ class Answer(JSONResponse):
         except ValueError:
             finite = json.loads(json.dumps(content), parse_constant=lambda _name: None)
             return json.dumps(finite, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def is_of_page(path: str) -> bool:
+    """Return True for paths of the web page."""
+    return path == PAGE_PATH or path.startswith(f"{PAGE_PATH}/")
 
 
 def services(request: HttpRequest) -> Services:

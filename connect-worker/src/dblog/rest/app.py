@@ -38,6 +38,7 @@ from dblog.rest.hosts import Hosts, cluster_suffixes
 from dblog.rest.identity import PRINCIPAL, READER, Identity
 from dblog.rest.limits import Limits, Writes
 from dblog.rest.login import Login
+from dblog.rest.pageheaders import PageHeaders
 from dblog.rest.readonly import reading_routes
 from dblog.rest.waiting import Waiting
 
@@ -60,6 +61,7 @@ def build_app(
     waiting: Waiting,
     part: Part = Part.ALL,
     registry_routes: Sequence[BaseRoute] = (),
+    page_routes: Sequence[BaseRoute] = (),
     identity: Identity,
     limits: Limits,
 ) -> Starlette:
@@ -84,7 +86,7 @@ def build_app(
         routes += admin.LOGGER_ROUTES
     match part:
         case Part.ALL:
-            routes += registry_routes
+            routes += (*registry_routes, *page_routes)
         case Part.ADMIN:
             routes = [*admin.LOGGER_ROUTES]
         case Part.READING:
@@ -93,7 +95,7 @@ def build_app(
             routes = [*registry_routes]
     origins = AllowedOrigins.of(settings.text("access.control.allow.origin"))
     hosts = _hosts(services, part, identity)
-    middleware = [Middleware(Answers), Middleware(_Paths), Middleware(Origins, hosts=hosts, origins=origins)]
+    middleware = [Middleware(PageHeaders), Middleware(Answers), Middleware(_Paths), Middleware(Origins, hosts=hosts, origins=origins)]
     if part is Part.READING:
         middleware.append(Middleware(_Anybody))
     else:

@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dblog.config.secret_values import shown_name
 from dblog.rest.access import without_secrets
+from dblog.rest.api import is_of_page
 from dblog.rest.identity import FORWARDED, PRINCIPAL, Principal, Way
 
 _log = structlog.get_logger("dblog.audit")
@@ -96,6 +97,7 @@ def _changes(scope: Scope) -> bool:
     return (
         scope["type"] == "http"
         and scope["method"] not in _READING
+        and not is_of_page(scope["path"])  # an action of the page is a request to a resource, which has the line
         and not (scope["method"] in ("POST", "PUT") and _ASKING.fullmatch(scope["path"]) and not _CHECKING.fullmatch(scope["path"]))
     )
 

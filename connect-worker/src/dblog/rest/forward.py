@@ -11,6 +11,9 @@ for the leader, the second one answers 409.
 The status of connectors is also requested from the leader, because only it knows what its tasks
 report. If it does not answer in time, this worker answers from its own view.
 
+The web page comes from the leader as well, but for its assets: a view falls back to this worker's
+own in the same way.
+
 The size of the leader's answer is bounded (``rest/bounded_answers.py``), because only its address
 is known.
 """
@@ -32,7 +35,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dblog.cluster.requests import RequestError
 from dblog.config.listener_tls import ListenerTls
 from dblog.errors import DblogError
-from dblog.rest.api import LIVE_PATH, REQUEST_LIMIT_S, Services, error
+from dblog.rest.api import LIVE_PATH, PAGE_ASSETS, REQUEST_LIMIT_S, Services, error, is_of_page
 from dblog.rest.audit import HANDED_ON_FOR, note_handed_on
 from dblog.rest.bounded_answers import AnswerRefusedError, bounded
 from dblog.rest.identity import FORWARDED, PRINCIPAL, is_same_at_the_leader
@@ -55,8 +58,8 @@ answers computed from the topics.
 """
 _DUMPS = re.compile(r"/connectors/[^/]+/dumps(?:/.*)?")
 _STATUS = re.compile(r"/connectors/[^/]+/(?:tasks/[^/]+/)?status")
-_SENT = ("authorization", "content-type", "accept")
-_ANSWERED = ("content-type", "location", "warning", "retry-after")
+_SENT = ("authorization", "content-type", "accept", "hx-request", "x-dblog-seen")
+_ANSWERED = ("content-type", "location", "warning", "retry-after", "hx-trigger", "hx-redirect", "x-dblog-seen", "x-dblog-run")
 
 
 class Forward:
@@ -191,6 +194,8 @@ async def _lets_in(client: httpx.AsyncClient, leader: str) -> bool:
 
 def _is_leaders(scope: Scope) -> bool:
     path: str = scope["path"]
+    if is_of_page(path):
+        return scope["method"] not in (*_READING, "OPTIONS")
     if path != "/connectors" and not path.startswith("/connectors/"):
         return False
     if scope["method"] in _READING:
@@ -201,6 +206,8 @@ def _is_leaders(scope: Scope) -> bool:
 def _is_view(scope: Scope) -> bool:
     if scope["method"] != "GET":
         return False
+    if is_of_page(scope["path"]):
+        return not scope["path"].startswith(PAGE_ASSETS)
     listed = scope["path"] == "/connectors" and "status" in parse_qs(scope.get("query_string", b"").decode("ascii", "replace")).get(
         "expand", ()
     )

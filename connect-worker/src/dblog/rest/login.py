@@ -20,13 +20,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from dblog.cluster.requests import RequestError
 from dblog.config.login import Refusal
 from dblog.rest.addresses import client_of
-from dblog.rest.api import CONNECT_PATHS, PROBE_PATHS, error
+from dblog.rest.api import CONNECT_PATHS, PROBE_PATHS, error, is_of_page
 from dblog.rest.identity import PRINCIPAL, TASK, Identity, Principal
 from dblog.rest.limits import Buckets
 
 _log = structlog.get_logger("dblog.rest")
 
 _LOGGED_AGAIN_S = 10.0
+_PAGE_PASSWORDS = "This page takes a login of the worker's REST interface. Load it again, and give user and password."
+_PAGE_TOKENS = (
+    "This worker takes tokens alone, which a browser does not send by itself: reach this page through a proxy that adds the token, or configure users as well "
+    "(dblog.rest.users.file)."
+)
 
 
 class Login:
@@ -118,6 +123,8 @@ class Login:
         }
         if _of_connect(scope):
             return PlainTextResponse("User cannot access the resource.", HTTPStatus.UNAUTHORIZED, asks)
+        if is_of_page(scope["path"]):
+            return PlainTextResponse(_PAGE_PASSWORDS if passwords else _PAGE_TOKENS, HTTPStatus.UNAUTHORIZED, asks)
         answer = error(HTTPStatus.UNAUTHORIZED, "User cannot access the resource.")
         answer.headers.update(asks)
         return answer

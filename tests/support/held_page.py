@@ -1,0 +1,98 @@
+"""The web page on a herder without Kafka: the test writes the topics' records and the tasks' reports."""
+
+import asyncio
+import time
+from types import SimpleNamespace
+
+import httpx
+from dblog.cluster.decisions import Phase
+from dblog.cluster.records import State, Status, Target, TaskId, connector_status_record, task_status_record
+from dblog.cluster.statusview import TaskReport
+from dblog.config.roles import EVERYTHING
+from dblog.kafka.group import Standing
+from dblog.kafka.log import LogRecord
+from dblog.page.history import History
+from dblog.page.recorder import Recorder
+from dblog.page.routes import Page
+from dblog.rest.api import Checks, Services
+from dblog.rest.app import Part, build_app
+from dblog.rest.identity import Identity, Principal, Way
+from dblog.rest.limits import Limits
+from dblog.rest.waiting import Waiting
+from support.held_herder import CONFIG, HeldClock, herder_with, turn
+
+STARTED_S = 1_790_000_000.0
+
+
+class _Caller(Identity):
+    """Lets every caller in as the test's user."""
+
+    grants = EVERYTHING
+
+    def without_header(self, scope):
+        return Principal("eve", Way.OPEN, self.grants)
+
+
+class HeldPage:
+    """A page, the herder that it shows, and a browser's requests."""
+
+    def __init__(self, monkeypatch, *, leads=True, properties=None):
+        membership = SimpleNamespace(standing=Standing(leads=leads, term=1, leader="" if leads else "http://other:8083"), group="g")
+        self.herder = herder_with(HeldClock(), membership, properties)
+        turn(self.herder)
+        self.herder.ready.set()
+        self.reports = {}
+        self.tasks = {}
+        monkeypatch.setattr(self.herder.status_view, "reports", lambda: dict(self.reports))
+        monkeypatch.setattr(self.herder.tasks, "get", self.tasks.get)
+        worker = self.herder.worker
+        self.history = History()
+        self.recorder = Recorder(self.history, lambda: dict(self.reports))
+        self.caller = _Caller(worker.settings)
+        page = Page(self.history, version="1.2.3", started_s=STARTED_S)
+        self.fleet = page.fleet
+        services = Services(worker=worker, herder=self.herder, validator=None, checks=Checks(), metrics=bytes, commit="dblog-1.2.3")
+        self.app = build_app(
+            services,
+            waiting=Waiting(),
+            part=Part.ALL,
+            page_routes=page.routes(),
+            identity=self.caller,
+            limits=Limits.of(worker.settings),
+        )
+
+    def connector(
+        self, name, state="RUNNING", task=None, *, trace=None, target="STARTED", numbers=None, waits=None, age_s=0.0, config=None
+    ):
+        """Let there be a connector with one task, whose process reports ``numbers`` unless they are None."""
+        herder = self.herder
+        herder.configs.write_connector(name, {**CONFIG, "name": name, "topic.prefix": name, **(config or {})}, target=Target(target))
+        connector = Status(state=State(state), worker_id="w:1", generation=1)
+        herder.statuses.log.take(LogRecord(0, 0, *connector_status_record(name, connector)))
+        id_ = TaskId(name, 0)
+        status = Status(state=State(task or state), worker_id="w:1", generation=1, trace=trace)
+        herder.statuses.log.take(LogRecord(0, 0, *task_status_record(id_, status)))
+        self.tasks[id_] = SimpleNamespace(
+            has_process=True, phase=Phase.ALIVE, waits=waits, state=State(task or state), metrics=numbers or {}, failure=trace, run=1
+        )
+        if numbers is not None:
+            self.reports[id_] = TaskReport(numbers, time.time() - age_s, waits, {})
+
+    def request(self, method, path, *, script=False, **more):
+        """Send a browser's request, or with ``script`` one of the page's script."""
+        headers = {**({"HX-Request": "true"} if script else {}), **more.pop("headers", {})}
+
+        self.fleet.renew()
+
+        async def answer():
+            transport = httpx.ASGITransport(self.app, client=("127.0.0.1", 50000))
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8083") as client:
+                return await client.request(method, path, headers=headers, **more)
+
+        return asyncio.run(answer())
+
+    def get(self, path, **more):
+        return self.request("GET", path, **more)
+
+    def close(self):
+        self.herder.processes.close()
