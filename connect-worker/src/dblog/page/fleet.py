@@ -19,7 +19,7 @@ from typing import Any
 from dblog.page.formats import duration
 
 STALLED_S = 60.0
-"""As in the alert DblogStalled."""
+"""Seconds without any movement from which on a task counts as stalled; those of the alert DblogStalled."""
 SILENT_S = 30.0
 """Age of a task's report after which its process counts as hanging, as in /metrics."""
 IDLE_S = 60.0

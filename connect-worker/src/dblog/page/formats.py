@@ -6,6 +6,7 @@ None stands for an unknown value everywhere and becomes a dash, so that a templa
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime
 
 UNKNOWN = "–"  # noqa: RUF001  a dash
@@ -73,6 +74,11 @@ def share(part: float | None, whole: float | None) -> float | None:
     return min(1.0, max(0.0, part / whole))
 
 
+def pattern(name: str) -> str:
+    """Return the pattern that matches this name of a table alone."""
+    return re.sub(r"([^\w])", r"\\\1", name)
+
+
 def clip(value: float) -> float:
     """Return the value within 0 and 1."""
     return min(1.0, max(0.0, value))
@@ -98,4 +104,4 @@ def from_ms(unix_ms: float | None) -> float | None:
     return None if not unix_ms else unix_ms / _SECOND_MS
 
 
-FILTERS = {each.__name__: each for each in (count, short, size, rate, duration, ago, clip, percent, instant, clock, from_ms)}
+FILTERS = {each.__name__: each for each in (count, short, size, rate, duration, ago, clip, pattern, percent, instant, clock, from_ms)}

@@ -42,7 +42,7 @@ async def load(asked: Asked) -> Mapping[str, Any]:
         "search": search,
         "wrong": [(each, shown_trace(asked.request, each.name, each.trace)) for each in wrong[:_WRONG_SHOWN_MAX]],
         "wrong_more": max(0, len(wrong) - _WRONG_SHOWN_MAX),
-        "query_of": _Query(kept),
+        "query_of": Query(kept),
         "totals": _totals(everything.values()),
         "history": asked.history,
         "history_bytes_each": BYTES_EACH,
@@ -52,7 +52,7 @@ async def load(asked: Asked) -> Mapping[str, Any]:
     }
 
 
-class _Query:
+class Query:
     """Makes queries of the current search, with other values for some parameters."""
 
     def __init__(self, kept: Mapping[str, str]) -> None:

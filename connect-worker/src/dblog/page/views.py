@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dblog.config.roles import Role
-from dblog.page import overview
+from dblog.page import configuration, connector, dumps, overview
 from dblog.page.asked import Asked
 from dblog.rest.api import PAGE_PATH
 
@@ -49,9 +49,36 @@ class Data:
     load: Load
 
 
-VIEWS = (View(path="", role=Role.READER, template="overview.html", load=overview.load),)
-ACTIONS: tuple[Action, ...] = ()
-DATA = (Data(path="/series", role=Role.READER, load=overview.series),)
+_CONNECTOR = "/connectors/{connector}"
+_DUMP = f"{_CONNECTOR}/dumps/{{dump}}"
+
+VIEWS = (
+    View(path="", role=Role.READER, template="overview.html", load=overview.load),
+    View(path="/new", role=Role.ADMIN, template="new.html", load=configuration.new),
+    View(path=_CONNECTOR, role=Role.READER, template="connector.html", load=connector.load),
+    View(path=f"{_CONNECTOR}/tables", role=Role.READER, template="tables.html", load=connector.tables),
+    View(path=f"{_CONNECTOR}/dumps", role=Role.READER, template="dumps.html", load=dumps.listed),
+    View(path=_DUMP, role=Role.READER, template="dump.html", load=dumps.one),
+    View(path=f"{_CONNECTOR}/offsets", role=Role.READER, template="offsets.html", load=connector.offsets),
+    View(path=f"{_CONNECTOR}/config", role=Role.VIEWER, template="config.html", load=configuration.show),
+    View(path=f"{_CONNECTOR}/config/edit", role=Role.ADMIN, template="edit.html", load=configuration.edit),
+    View(path=f"{_CONNECTOR}/confirm/{{what}}", role=Role.OPERATOR, template="confirm.html", load=connector.confirm),
+    View(path=f"{_DUMP}/confirm/stop", role=Role.OPERATOR, template="confirm.html", load=connector.confirm_stop_dump),
+)
+ACTIONS = (
+    Action(path="/new", role=Role.ADMIN, template="checked.html", run=configuration.create),
+    Action(path=f"{_CONNECTOR}/do/{{what}}", role=Role.OPERATOR, template="done.html", run=connector.do),
+    Action(path=f"{_CONNECTOR}/tasks/{{task}}/restart", role=Role.OPERATOR, template="done.html", run=connector.restart_task),
+    Action(path=f"{_CONNECTOR}/config/edit", role=Role.ADMIN, template="edit.html", run=configuration.apply),
+    Action(path=f"{_CONNECTOR}/dumps", role=Role.OPERATOR, template="done.html", run=dumps.start),
+    Action(path=f"{_DUMP}/speed", role=Role.OPERATOR, template="done.html", run=dumps.change),
+    Action(path=f"{_DUMP}/{{verb}}", role=Role.OPERATOR, template="done.html", run=dumps.act),
+    Action(path=f"{_DUMP}/tables/{{table}}/{{verb}}", role=Role.OPERATOR, template="done.html", run=dumps.act),
+)
+DATA = (
+    Data(path="/series", role=Role.READER, load=overview.series),
+    Data(path=f"{_CONNECTOR}/series", role=Role.READER, load=connector.series),
+)
 
 
 def full(path: str) -> str:

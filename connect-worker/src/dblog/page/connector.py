@@ -1,0 +1,222 @@
+"""The views of one connector: how it is, its tables, its offsets, and the confirmations of actions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dblog.cluster.dumprecords import ENDED
+from dblog.cluster.records import TaskId
+from dblog.cluster.requests import RequestError, not_found
+from dblog.cluster.sharedids import slot_left
+from dblog.config.roles import Role
+from dblog.page.asked import Asked, connector_path, page_path, refused
+from dblog.page.effects import WORDS, Known, dumps_open, effect_of, stop_dump_effect
+from dblog.page.fleet import MEANINGS, Facts
+from dblog.page.history import BYTES_EACH, REACHES
+from dblog.page.overview import Query, series_of
+from dblog.page.positions import in_words
+from dblog.page.tablelist import listed_tables, tables_of
+from dblog.readers.shown_offset import without_rows
+from dblog.rest.access import shown_trace
+
+_TABLES_PAGE = 50
+_REQUESTS = {
+    "pause": ("PUT", "/pause", ""),
+    "resume": ("PUT", "/resume", ""),
+    "stop": ("PUT", "/stop", ""),
+    "restart": ("POST", "/restart", "includeTasks=true"),
+    "restart-failed": ("POST", "/restart", "includeTasks=true&onlyFailed=true"),
+    "delete": ("DELETE", "", ""),
+}
+_DONE = {
+    "pause": "Paused",
+    "resume": "Resumed",
+    "stop": "Stopped",
+    "restart": "Restarted",
+    "restart-failed": "Its failed parts were restarted",
+    "delete": "Deleted",
+}
+
+
+def facts_of(asked: Asked) -> Facts:
+    """Return the facts of the connector that the path names. Raise RequestError 404."""
+    name = asked.segment("connector")
+    found = asked.fleet.facts(asked.services).get(name)
+    if found is None:
+        # It may have been created a moment ago.
+        asked.fleet.renew()
+        found = asked.fleet.facts(asked.services).get(name)
+    if found is None:
+        raise not_found(f"There is no connector {name}. It may have been deleted; the list shows those that there are")
+    return found
+
+
+def common(asked: Asked, tab: str) -> dict[str, Any]:
+    """Return the values that all views of a connector have."""
+    found = facts_of(asked)
+    return {
+        "title": found.name,
+        "tab": tab,
+        "each": found,
+        "words": WORDS,
+        "meanings": MEANINGS,
+        "may_operate": asked.may(Role.OPERATOR, found.name),
+        "may_change": asked.may(Role.ADMIN, found.name),
+        "may_view": asked.may(Role.VIEWER, found.name),
+    }
+
+
+def dumps_of(asked: Asked, name: str) -> list[dict[str, Any]]:
+    """Return the connector's dumps in detail, its own first; none where this worker does not lead."""
+    herder = asked.services.herder
+    if herder.dump_view is None or not herder.role.leads:
+        return []
+    view = herder.dump_view
+    return [view.detail(name, each["id"]) for each in view.listed(name)]
+
+
+async def load(asked: Asked) -> Mapping[str, Any]:
+    """Return the values of a connector's first view."""
+    values = common(asked, "now")
+    found: Facts = values["each"]
+    herder = asked.services.herder
+    status = herder.status_view.connector_status(found.name) or {"tasks": [], "warnings": [], "connector": {}}
+    report = herder.status_view.reports().get(TaskId(found.name, 0))
+    numbers = {} if report is None else report.numbers
+    details = dumps_of(asked, found.name)
+    return {
+        **values,
+        "trace": shown_trace(asked.request, found.name, found.trace),
+        "tasks": status["tasks"],
+        "reason_of": lambda task: shown_trace(asked.request, found.name, str(task.get("trace") or "")),
+        "warnings": [shown_trace(asked.request, found.name, text) for text in status["warnings"]],
+        "numbers": numbers,
+        "restarts": {} if report is None else report.restarts,
+        "topics": len(herder.statuses.topics(found.name)),
+        "running_dumps": dumps_open(details),
+        "reaches": REACHES,
+        "history": asked.history,
+        "history_bytes_each": BYTES_EACH,
+    }
+
+
+async def series(asked: Asked) -> Mapping[str, Any]:
+    """Return the series of a connector for its charts."""
+    return series_of(asked, facts_of(asked).name)
+
+
+async def tables(asked: Asked) -> Mapping[str, Any]:
+    """Return the values of the list of a connector's tables."""
+    values = common(asked, "tables")
+    found: Facts = values["each"]
+    herder = asked.services.herder
+    report = herder.status_view.reports().get(TaskId(found.name, 0))
+    config = herder.configs.connector_configs().get(found.name, {})
+    search = asked.query("q")
+    everything = tables_of(
+        herder.statuses.topics(found.name),
+        found.prefix,
+        dumps_of(asked, found.name),
+        {} if report is None else report.numbers,
+        not_tables=(f"{found.prefix}.transaction", config.get("transaction.topic", "")),
+    )
+    page = listed_tables(everything, search=search, page=asked.number("page"), size=_TABLES_PAGE)
+    return {
+        **values,
+        "found": page,
+        "search": search,
+        "captured": None if report is None else report.numbers.get("tables_captured"),
+        "parked": None if report is None else report.numbers.get("tables_parked"),
+        "query_of": Query({"q": search} if search else {}),
+    }
+
+
+async def offsets(asked: Asked) -> Mapping[str, Any]:
+    """Return the values of the view of stored positions."""
+    values = common(asked, "offsets")
+    found: Facts = values["each"]
+    herder = asked.services.herder
+    report = herder.status_view.reports().get(TaskId(found.name, 0))
+    stored: list[tuple[dict[str, Any], Mapping[str, Any]]] = [*herder.offsets.of(found.name)]
+    if not asked.may(Role.OPERATOR, found.name):
+        stored = [(partition, without_rows(offset)) for partition, offset in stored]
+    return {
+        **values,
+        "stored": [(partition, offset, in_words(offset)) for partition, offset in stored],
+        "numbers": {} if report is None else report.numbers,
+    }
+
+
+async def confirm(asked: Asked) -> Mapping[str, Any]:
+    """Return the confirmation of an action, with its effect in numbers."""
+    found, what = facts_of(asked), asked.segment("what")
+    if what not in WORDS:
+        raise not_found(f"There is no action {what[:40]}; there are {', '.join(WORDS)}")
+    herder = asked.services.herder
+    report = herder.status_view.reports().get(TaskId(found.name, 0))
+    stored_s = None if report is None else report.numbers.get("offset_last_commit_timestamp_seconds")
+    details = dumps_of(asked, found.name)
+    config = herder.configs.connector_configs().get(found.name, {})
+    known = Known(
+        facts=found,
+        topics=len(herder.statuses.topics(found.name)),
+        dumps=len(details),
+        dumps_open=len(dumps_open(details)),
+        tables_left=_tables_left(details),
+        stored_ago_s=None if not stored_s else max(0.0, time.time() - stored_s),
+        slot=slot_left(config) or "",
+    )
+    return {"effect": effect_of(what, known), "url": page_path(found.name, f"/do/{what}")}
+
+
+def _tables_left(details: Sequence[Mapping[str, Any]]) -> int:
+    return sum(
+        max(0, (status.get("tables_total") or 0) - (status.get("tables_done") or 0) - (status.get("tables_failed") or 0))
+        for status in (each["status"] for each in details)
+        if status["state"] not in ENDED
+    )
+
+
+async def confirm_stop_dump(asked: Asked) -> Mapping[str, Any]:
+    """Return the confirmation of stopping a dump."""
+    found, dump = facts_of(asked), asked.segment("dump")
+    view = asked.services.herder.dump_view
+    if view is None:
+        raise not_found("This worker takes no requests for dumps")
+    return {
+        "effect": stop_dump_effect(found.name, view.detail(found.name, dump)),
+        "url": page_path(found.name, f"/dumps/{dump}/stop"),
+    }
+
+
+async def do(asked: Asked) -> Mapping[str, Any]:
+    """Carry an action out, and say what was done and when."""
+    name, what = asked.segment("connector"), asked.segment("what")
+    if what not in _REQUESTS:
+        raise not_found(f"There is no action {what[:40]}; there are {', '.join(_REQUESTS)}")
+    method, rest, query = _REQUESTS[what]
+    answer = await asked.call(method, connector_path(name, rest), query=query)
+    if not answer.is_good:
+        raise refused(answer)
+    said = answer.headers.get("warning", "")
+    values = done(f"{_DONE[what]}: {name}.{f' {said}' if said else ''}")
+    return {**values, "redirect": page_path("").removesuffix("/connectors/")} if what == "delete" else values
+
+
+async def restart_task(asked: Asked) -> Mapping[str, Any]:
+    """Restart one task."""
+    name, task = asked.segment("connector"), asked.segment("task")
+    if not (task.isascii() and task.isdigit()):
+        raise RequestError(404, "A task is named by its number")
+    answer = await asked.call("POST", connector_path(name, f"/tasks/{task}/restart"))
+    if not answer.is_good:
+        raise refused(answer)
+    return done(f"Task {task} of {name} was restarted.")
+
+
+def done(text: str, *, redirect: str = "") -> dict[str, Any]:
+    """Return the values of the message about something that was done."""
+    at = time.strftime("%H:%M:%S UTC", time.gmtime())
+    return {"said": f"{text} {at}", "trigger": "changed", "redirect": redirect}

@@ -1,0 +1,141 @@
+"""Says what an action on a connector will do, in numbers, before it is done. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dblog.page.fleet import Facts, Health
+from dblog.page.formats import count, duration, rate, size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """The text of a confirmation."""
+
+    title: str
+    button: str
+    lines: tuple[str, ...]
+    is_dangerous: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """The numbers that the texts are made of."""
+
+    facts: Facts
+    topics: int = 0
+    dumps_open: int = 0
+    dumps: int = 0
+    tables_left: int = 0
+    stored_ago_s: float | None = None
+    """Age of the stored offset."""
+    slot: str = ""
+    """What stays at the database, as a sentence."""
+
+
+WORDS = {
+    "pause": "Pause",
+    "resume": "Resume",
+    "stop": "Stop",
+    "restart": "Restart",
+    "restart-failed": "Restart what failed",
+    "delete": "Delete",
+}
+
+
+def effect_of(what: str, known: Known) -> Effect:
+    """Return the confirmation of an action. ``what`` is a key of WORDS."""
+    name = known.facts.name
+    lines: list[str] = []
+    match what:
+        case "pause":
+            lines = [
+                _tasks(known, "reads nothing more, and keeps its process,", "read nothing more, and keep their processes,"),
+                *_flow(known),
+                *_dumps(known, "wait"),
+                *_log_kept(known),
+            ]
+        case "stop":
+            lines = [_tasks(known, "ends", "end"), *_flow(known), *_dumps(known, "wait"), *_log_kept(known)]
+        case "resume":
+            lines = [
+                f"Reading goes on at the stored position; {size(known.facts.behind_bytes)} of the log were unread when it was asked last."
+            ]
+            if known.facts.behind_bytes is None:
+                lines = ["Reading goes on at the stored position."]
+            lines += _dumps(known, "go on")
+        case "restart" | "restart-failed":
+            restarted = f"{count(known.facts.tasks_failed)} of {_number(known.facts.tasks, 'task')}" if what == "restart-failed" else None
+            lines = [
+                f"{restarted or _number(known.facts.tasks, 'task')} and the connector: they start again, and go on at the stored position."
+            ]
+            if known.stored_ago_s is not None:
+                lines.append(f"That was stored {duration(known.stored_ago_s)} ago: what was sent since then may be sent twice.")
+            lines += _dumps(known, "go on where they are")
+        case "delete":
+            lines = [
+                f"Its configuration, its status and {_number(known.dumps, 'dump')} with their history are removed"
+                + (f"; {_number(known.facts.tasks, 'task')} {'ends' if known.facts.tasks == 1 else 'end'}." if known.facts.tasks else "."),
+                f"{_number(known.topics, 'topic')} with the records stay, and so does the stored position.",
+                "A connector that is created with this name goes on there.",
+            ]
+            if known.slot:
+                lines.append(known.slot)
+    return Effect(
+        title=f"{WORDS[what]}: {name}" if what == "restart-failed" else f"{WORDS[what]} {name}?",
+        button=WORDS[what],
+        lines=tuple(lines),
+        is_dangerous=what in ("delete", "stop"),
+    )
+
+
+def stop_dump_effect(connector: str, dump: Mapping[str, Any]) -> Effect:
+    """Return the confirmation of stopping a dump, which cannot be taken back."""
+    status = dump["status"]
+    total, done = status.get("tables_total"), status.get("tables_done") or 0
+    left = None if total is None else max(0, total - done - (status.get("tables_failed") or 0))
+    lines = [
+        f"{count(status.get('rows'))} rows have been sent and stay."
+        + ("" if left is None else f" {_number(left, 'table')} of {count(total)} will not be read to the end."),
+        "A stopped dump does not go on; a new one reads its tables from their beginning.",
+    ]
+    return Effect(title=f"Stop dump {dump['id']} of {connector}?", button="Stop for good", lines=tuple(lines), is_dangerous=True)
+
+
+def _tasks(known: Known, one: str, many: str) -> str:
+    return f"{_number(known.facts.tasks, 'task')} {one if known.facts.tasks == 1 else many} until the connector is resumed."
+
+
+def _flow(known: Known) -> list[str]:
+    facts = known.facts
+    if facts.health > Health.IDLE or facts.changes_per_s is None:
+        return []
+    return [f"{rate(facts.changes_per_s)} changes flow now; they will come late, by as long as it stands."]
+
+
+def _dumps(known: Known, what: str) -> list[str]:
+    if not known.dumps_open:
+        return []
+    left = f" with {_number(known.tables_left, 'table')} left" if known.tables_left else ""
+    return [f"{_number(known.dumps_open, 'dump')} under way{left} will {what}."]
+
+
+def _log_kept(known: Known) -> list[str]:
+    margin = known.facts.margin_bytes
+    if margin is None:
+        return ["The source has to keep its log from the stored position on: if it drops it meanwhile, the tables have to be dumped again."]
+    kept = "none" if not margin else size(margin)
+    return [
+        f"The source keeps its log by its own rules, now {kept} in front of the stored position; what it drops is read again by a dump."
+    ]
+
+
+def _number(number: int, noun: str) -> str:
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def dumps_open(details: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the dumps that have not ended."""
+    return [each for each in details if each["status"]["state"] not in ("DONE", "FAILED", "STOPPED")]
