@@ -7,7 +7,7 @@ only its id, which the high-water marks have, shows that its first records were 
 
 Spark stops on lost records too (``failOnDataLoss``), but with one sentence for all topics. Here
 every partition is reported separately: its table, the wanted offset, and the offsets that exist.
-The affected tables are parked, and the others go on (README, "When something changes"). For that
+The affected tables are parked, and the others go on (docs/when-something-changes.md). For that
 the checkpoint is moved past the gap at those partitions only; the option stays on, so nothing else
 is ever skipped. An open batch keeps the offsets of all other partitions, because what it has
 committed already must be the same when it is repeated (I8).
