@@ -31,6 +31,8 @@ def main(arguments: list[str]) -> int:
         print(json.dumps(document(), indent=1))
         return 0
     status = build()
+    if status == 0 and given.command == "build":
+        print(f"the documentation is in {SITE.relative_to(ROOT)}/index.html; make docs-serve serves it, and has the search too")
     if status or given.command == "build":
         return status
     host, _, port = given.address.rpartition(":")

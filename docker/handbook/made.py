@@ -101,6 +101,7 @@ def _cell(text: str) -> str:
 
 def _rest(document: dict[str, Any]) -> str:
     parts = [
+        "---\nhide: [toc]\n---\n",
         "# REST interface\n",
         (
             "Kafka Connect's interface, dumps on demand, and a schema registry with Confluent's interface, all on the address in "
@@ -109,27 +110,35 @@ def _rest(document: dict[str, Any]) -> str:
         "    curl -s http://HOST:8083/connectors\n",
         (
             "- **Role** is what a login needs: each role includes those before it in `reader`, `viewer`, `operator`, `admin`.\n"
-            "- **Open** is marked where `dblog.rest.readonly.listener` answers without a login.\n"
+            "- **Open** requests are answered by `dblog.rest.readonly.listener` too, without a login.\n"
             '- An error has the body `{"error_code": 404, "message": "..."}`.\n'
-            "- 401: no login, 403: the role is missing, 429: too many wrong logins or changes, 503: try again later.\n"
+            "- 401: no login; 403: the role is missing; 429: too many wrong logins or changes; 503: try again later.\n"
         ),
     ]
     operations = [(path, method, operation) for path, methods in document["paths"].items() for method, operation in methods.items()]
-    for tag in (entry["name"] for entry in document["tags"]):
-        parts.append(f"## {tag}\n")
-        for path, method, operation in operations:
-            if tag in operation["tags"]:
-                parts.append(_operation(path, method, operation))
+    tags = [(entry["name"], [one for one in operations if entry["name"] in one[2]["tags"]]) for entry in document["tags"]]
+    for tag, inside in tags:
+        rows = [
+            f"| [{_named(method, path)}](#{slug(_named(method, path))}) | {one['summary']} | {_needs(one)} |"
+            for path, method, one in inside
+        ]
+        parts += [f"**{tag}**\n", "\n".join(["| request | what | needs |", "|---|---|---|", *rows]) + "\n"]
+    for tag, inside in tags:
+        parts += [f"## {tag}\n", *(_operation(path, method, one) for path, method, one in inside)]
     return "\n".join(parts)
 
 
-def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
+def _named(method: str, path: str) -> str:
+    return f"{method.upper()} {path}"
+
+
+def _needs(operation: dict[str, Any]) -> str:
     role = operation["x-role"]
-    needs = "no login" if role is None else f"role `{role}`"
-    lines = [
-        f"### {method.upper()} {path}\n",
-        f"{operation['summary']} Needs {needs}{', open' if operation['x-readonly-listener'] else ''}.\n",
-    ]
+    return ("no login" if role is None else f"`{role}`") + (", open" if operation["x-readonly-listener"] else "")
+
+
+def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
+    lines = [f"### {_named(method, path)}\n", f"{operation['summary']} Needs {_needs(operation)}.\n"]
     if parameters := [one for one in operation["parameters"] if one["in"] == "query"]:
         lines += ["| query | meaning |\n|---|---|\n" + "".join(f"| `{one['name']}` | {one['description']} |\n" for one in parameters)]
     if "requestBody" in operation:
@@ -147,10 +156,11 @@ _STYLE = """\
   --md-text-font: system-ui, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", sans-serif;
   --md-code-font: ui-monospace, "SF Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace;
 }
-.md-grid { max-width: 72rem; }
-.md-typeset pre > code { line-height: 1.25; }
+.md-grid { max-width: 80rem; }
+.md-typeset pre > code { font-size: .68rem; line-height: 1.25; }
 .md-typeset table:not([class]) { font-size: .7rem; }
 .md-typeset table:not([class]) th { min-width: 0; }
-.md-typeset table:not([class]) td { vertical-align: top; }
+.md-typeset table:not([class]) td { vertical-align: top; padding: .6em .9em; }
+.md-typeset table:not([class]) code { word-break: normal; overflow-wrap: normal; }
 .md-typeset img { display: block; margin: 1em auto; }
 """

@@ -29,8 +29,8 @@ WELL_SET = [
     page
     for page in PAGES
     if page.name.endswith("ARCHITECTURE.md")
-    or "/docs/" in page.name
-    or page.name in {"README.md", "connect-worker/README.md", "schemas/README.md"}
+    or "docs/" in page.name
+    or page.name in {"README.md", "connect-worker/README.md", "schemas/README.md", "spark-sink/README.md", "helm/README.md"}
 ]
 ARCHITECTURE = [page for page in PAGES if page.name.endswith("/ARCHITECTURE.md")]
 

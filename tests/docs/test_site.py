@@ -148,6 +148,54 @@ def test_the_check_finds_fonts_of_a_style_sheet_from_elsewhere(tmp_path: Path):
     assert problems(tmp_path) == ["a.css: fetches https://fonts.example/a.woff2"]
 
 
+# ---- pictures
+
+PICTURES = sorted((ROOT / "docs" / "pictures").glob("*.svg"))
+CONTRAST_MIN = 4.5
+"""WCAG 2.2, success criterion 1.4.3: text of ordinary size."""
+
+
+def luminance(colour: str) -> float:
+    """WCAG's relative luminance of #rrggbb."""
+    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4 for channel in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def fills(css: str) -> dict[str, str]:
+    """The fill of each selector."""
+    return {
+        selector.strip(): found[1]
+        for selectors, body in re.findall(r"([^{}]+)\{([^{}]*)\}", css)
+        for selector in selectors.split(",")
+        if (found := re.search(r"fill: (#[0-9a-f]{6})", body))
+    }
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
+def test_a_picture_can_be_read_in_the_light_and_in_the_dark_and_aloud(picture: Path):
+    text = picture.read_text(encoding="utf-8")
+    style = text[text.index("<style>") + len("<style>") : text.index("</style>")]
+    light, _, dark = style.partition("@media (prefers-color-scheme: dark) {")
+
+    for palette in (fills(light), {**fills(light), **fills(dark)}):
+        letters = [palette["text"], palette[".small"]]
+        grounds = [palette[name] for name in (".card", ".box", ".warm", ".good", ".out")]
+        assert min(contrast(letter, ground) for letter in letters for ground in grounds) >= CONTRAST_MIN
+    assert "<title" in text
+    assert "<desc" in text
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_there_is_a_picture_of_windows_of_the_order_and_of_the_guards():
+    assert {picture.stem for picture in PICTURES} >= {"overview", "window", "order", "guards"}
+
+
 # ---- the REST description
 
 

@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from support.follower import Follower
 from support.servers import execute, new_database
 
-README = Path(__file__).parents[2] / "README.md"
+README = Path(__file__).parents[2] / "connect-worker" / "README.md"
 
 
 @pytest.fixture
