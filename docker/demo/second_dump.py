@@ -90,7 +90,7 @@ def dump_again(operator: Operator, pattern: str, wait: Wait) -> None:
     fast_s, fast = time.monotonic() - began_s, operator.status(dump)
     operator.progress.event(f"  {bar(fast)}")
     slowly, all_rows = slow.get("rows") or 0, fast.get("rows") or 0
-    operator.progress.event(f"  {slowly:,} rows in {slow_s:.0f} s up to the pause, {all_rows - slowly:,} more in {fast_s:.0f} s behind it")
+    operator.progress.event(f"  {slowly:,} rows in {slow_s:.0f} s before the pause, {all_rows - slowly:,} more in {fast_s:.0f} s after it")
     operator.progress.dump = None
 
 

@@ -386,9 +386,9 @@ class LosesKeys(FakeSql):
     ("sql", "reason"),
     [
         (LosesKeys(greatest=(-1,)), "does not find its greatest key again by id"),
-        (LosesKeys(last=(-1,)), "does not find the last key of a chunk, behind the one before, again by id"),
-        (LosesKeys(last=(2,)), "does not find the last key of a chunk, behind the one before, again by id"),
-        (LosesKeys(last=("?",)), "does not find the last key of a chunk, behind the one before, again by id"),
+        (LosesKeys(last=(-1,)), "does not find the last key of a chunk, after the one before, again by id"),
+        (LosesKeys(last=(2,)), "does not find the last key of a chunk, after the one before, again by id"),
+        (LosesKeys(last=("?",)), "does not find the last key of a chunk, after the one before, again by id"),
     ],
 )
 def test_a_table_whose_keys_the_server_does_not_find_again_fails_its_own_dump_and_is_never_done(sql: FakeSql, reason: str) -> None:

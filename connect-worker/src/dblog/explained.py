@@ -31,7 +31,7 @@ def login_of(text: str) -> tuple[str, str] | None:
     user, colon, password = text.partition(":")
     if text and not (user and colon):
         raise ExplainError(
-            f"the environment variable {LOGIN_VARIABLE} has no user and colon in front of the password; write it as user:password"
+            f"the environment variable {LOGIN_VARIABLE} has no user name and colon before the password; write it as user:password"
         )
     return (user, password) if text else None
 
@@ -113,7 +113,7 @@ def _lines_of_table(table: Mapping[str, Any]) -> Iterator[str]:
     if table["key"]["before"] != table["key"]["after"] and table["key"]["after"] is not None:
         yield f"    key: ({', '.join(table['key']['after'])})"
     yield "  Rows"
-    yield "    logged before the statement keep the old columns, those behind it have the new"
+    yield "    logged before the statement keep the old columns, later rows have the new ones"
     if table["rows"]:
         again = "the table is dumped again" if table["dumped_again"] else "it is NOT dumped again (dblog.ddl.redump, snapshot.mode)"
         yield f"    old rows change without events: {table['rows']}; {again}"

@@ -223,7 +223,7 @@ def test_what_is_required_is_named(name):
         ("publication.autocreate.mode", "some", "Value must be one of all_tables, disabled, filtered, no_tables"),
         ("publication.name", "", "A name of 1 to 63 bytes is expected"),
         ("database.dbname", "ü" * 32, "A name of 1 to 63 bytes is expected"),
-        ("signal.data.collection", "orders", "it must be schema.table, or several of them parted by commas"),
+        ("signal.data.collection", "orders", "it must be schema.table, or several of them separated by commas"),
         (
             "replica.identity.autoset.values",
             "public.a",
@@ -371,7 +371,7 @@ def test_login_methods_are_a_list_as_libpq_reads_it(methods):
 
 @pytest.mark.parametrize("methods", ["scram", "md5, none", "md5,md5", "!md5,none", "md5,!md5", ",", "md5,", "!"])
 def test_a_list_that_libpq_would_not_take_is_refused_with_its_key(methods):
-    assert "parted by commas without blanks" in str(errors(**{"driver.requireAuth": methods})["driver.requireAuth"])
+    assert "separated by commas without blanks" in str(errors(**{"driver.requireAuth": methods})["driver.requireAuth"])
 
 
 def test_a_binding_that_does_not_exist_is_refused_with_its_key():

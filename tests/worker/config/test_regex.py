@@ -181,7 +181,7 @@ def test_a_pattern_is_shown_as_it_was_written_on_one_line_and_cut():
 @pytest.mark.parametrize(
     ("text", "remedy"),
     [
-        (r"c++", "write + without the + behind it"),
+        (r"c++", "write + without the + after it"),
         (r"a{2}+", "write {2}"),
         (r"(?>a|ab)c", "write (?:...)"),
         (r"(a)\1", "write out what it repeats"),

@@ -53,7 +53,7 @@ def test_a_login_that_is_not_written_as_user_and_password_is_reported_before_any
     assert (ended.exit_code, ended.stdout) == (1, "")
     assert (
         ended.stderr
-        == "the environment variable DBLOG_REST_LOGIN has no user and colon in front of the password; write it as user:password\n"
+        == "the environment variable DBLOG_REST_LOGIN has no user name and colon before the password; write it as user:password\n"
     )
 
 

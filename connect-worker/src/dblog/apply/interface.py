@@ -68,7 +68,7 @@ def read_login(path: Path | None, environment: Mapping[str, str]) -> tuple[str, 
 def _pair(text: str, where: str) -> tuple[str, str] | None:
     user, colon, password = text.partition(":")
     if text and not (user and colon):
-        raise DefiniteError(f"{where} has no user and colon in front of the password; write it as user:password")
+        raise DefiniteError(f"{where} has no user name and colon before the password; write it as user:password")
     return (user, password) if text else None
 
 

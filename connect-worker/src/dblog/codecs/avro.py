@@ -171,7 +171,7 @@ class _Text:
         space, dot, name = full.rpartition(".")
         if not _NAME.fullmatch(name):
             raise DefiniteError(
-                f"{self._where()}the schema name {full!r} is not legal in Avro (letters, digits and _ only behind the last dot); "
+                f"{self._where()}the schema name {full!r} is not legal in Avro (letters, digits and _ only after the last dot); "
                 "set schema.name.adjustment.mode=avro in the connector's configuration, or use the JSON converter"
             )
         return (space if dot else None), name

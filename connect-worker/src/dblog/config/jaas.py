@@ -72,7 +72,7 @@ def _modules(tokens: _Tokens) -> Iterator[LoginModule]:
             raise JaasError(f"{class_name} is not followed by one of {', '.join(FLAGS)}")
         options = {}
         while not tokens.sees(";"):
-            name = tokens.word(f"an option of {class_name}, or the semicolon behind them")
+            name = tokens.word(f"an option of {class_name}, or the semicolon after them")
             tokens.sign("=", f"the option {name} of {class_name}")
             options[name] = tokens.word(f"the value of the option {name} of {class_name}")
         tokens.sign(";", class_name)
@@ -115,4 +115,4 @@ class _Tokens:
 
     def expect_end(self) -> None:
         if self._left:
-            raise JaasError("something stands behind the last semicolon")
+            raise JaasError("there is text after the last semicolon")

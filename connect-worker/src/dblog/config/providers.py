@@ -53,7 +53,7 @@ class FileProvider:
     def get(self, path: str, key: str) -> str:
         """Return the value of ``${file:/path/x.properties:key}``."""
         if not path or not key:
-            raise LookupError("it has no key behind the path; write it as ${file:/path:key}")
+            raise LookupError("it has no key after the path; write it as ${file:/path:key}")
         target = str(_allowed(path, self.allowed_paths))
         file = NamedFile(
             f"${{file:{path}:{key}}}", target, f"a properties file with the key {key}", within=self.allowed_paths, for_owner=self.owner
@@ -82,7 +82,7 @@ class DirectoryProvider:
     def get(self, path: str, key: str) -> str:
         """Return the value of ``${dir:/path:filename}``."""
         if not path or not key:
-            raise LookupError("it has no name of a file behind the folder; write it as ${dir:/path:file}")
+            raise LookupError("it has no name of a file after the folder; write it as ${dir:/path:file}")
         if "/" in key or key in (".", ".."):
             raise LookupError(f"{key!r} is not the name of a file in {path}")
         target = _allowed(str(Path(path) / key), self.allowed_paths)

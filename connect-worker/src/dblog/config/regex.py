@@ -383,7 +383,7 @@ class _Reader:
                 remedy = (
                     "\\z, or nothing, for the whole name has to match"
                     if letter == "Z"
-                    else "a backslash in front of signs and of known letters only"
+                    else "a backslash before punctuation and known letters only"
                 )
                 raise PatternError(f"\\{letter} cannot be used in a pattern here; write {remedy}")
             case _:
@@ -441,7 +441,7 @@ class _Reader:
         if self._takes("+"):
             given = self._text[start : self._at]
             raise PatternError(
-                f"the possessive quantifier {given} cannot be used in a pattern here; write {given[:-1]} without the + behind it"
+                f"the possessive quantifier {given} cannot be used in a pattern here; write {given[:-1]} without the + after it"
             )
         self._takes("?")  # laziness does not change whether the whole text matches
         # RE2 treats a number with a leading zero as literal text.
@@ -518,7 +518,7 @@ def _way(pieces: list[_Piece]) -> _Way:
         distance = _width(pieces[:number] if ahead else pieces[number + 1 :])
         if distance is None or distance > _REPETITIONS_MAX:
             where = "in front of a lookahead" if ahead else "behind a lookbehind"
-            remedy = "put it behind a known beginning, as in shop\\.(?!tmp_).*" if ahead else "put it at the end, as in shop\\..*(?<!_tmp)"
+            remedy = "put it after a fixed beginning, as in shop\\.(?!tmp_).*" if ahead else "put it at the end, as in shop\\..*(?<!_tmp)"
             raise PatternError(f"what stands {where} has no fixed length, which cannot be used in a pattern here; {remedy}")
         beside = f"(?s:.{{{distance}}})"
         if piece.kind == "tempered":

@@ -102,7 +102,7 @@ def _grant(text: str, user: str, file: str) -> Grant:
     if word.lower() not in known:
         names = ", ".join(known)
         raise _wrong(
-            f"in the file {file}, {user} has the role {word}; there are {names}, each with a pattern of connectors' names behind it, or alone"
+            f"in the file {file}, {user} has the role {word}; there are {names}, each alone or followed by a pattern of connectors' names"
         )
     try:
         return Grant(known[word.lower()], Pattern(pattern.strip()) if pattern.strip() else None)

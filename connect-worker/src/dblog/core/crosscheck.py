@@ -138,7 +138,7 @@ def _fills_in(column: Column, merged: Column) -> bool:
 def _with_tail(verdict: Verdict, table: Table, tail: tuple[Column, ...]) -> Verdict:
     if not isinstance(verdict, Agreed):
         return verdict
-    return Repaired(replace(table, columns=(*table.columns, *tail)), (f"{len(tail)} hidden columns stand behind the declared",))
+    return Repaired(replace(table, columns=(*table.columns, *tail)), (f"{len(tail)} hidden columns follow the declared ones",))
 
 
 def _by_position(table: Table, seen: Seen, merge: Callable[[Column, Column], Column]) -> Verdict:

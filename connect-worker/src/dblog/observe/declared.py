@@ -149,8 +149,11 @@ TASK_METRICS: tuple[Metric, ...] = (
         _metric("log_last_record_timestamp_seconds", "Last time a record was made of the log."),
         _metric("source_event_timestamp_seconds", "The source's own time of the newest event that was read."),
         _metric("log_behind_bytes", "Bytes of log between where it is read and the server's end."),
-        _metric("log_behind_files", "Log files that the server has begun behind the one that is read."),
-        _metric("log_stored_behind_files", "Log files that the server has begun behind the stored position's: what a restart reads again."),
+        _metric("log_behind_files", "Log files that the server has begun after the one that is read."),
+        _metric(
+            "log_stored_behind_files",
+            "Log files that the server has begun after the one with the stored position; a restart reads them again.",
+        ),
         _metric("server_log_asked_timestamp_seconds", "When the server last answered how far its log goes. It is asked every 10 s."),
         _metric("server_questions_failed_total", "Times it did not answer."),
         _metric("log_retention_seconds", "How long the server keeps its log. Absent where it keeps it for ever."),
@@ -160,8 +163,8 @@ TASK_METRICS: tuple[Metric, ...] = (
         ),
         _metric(
             "log_purge_margin_files",
-            "Log files that the server still has in front of the stored position's, or PostgreSQL can write before it drops what the slot needs; "
-            "0: that one goes next. Absent where a slot keeps all (max_slot_wal_keep_size = -1).",
+            "Log files before the one with the stored position that the server still has, or those that PostgreSQL can write before it drops what the "
+            "slot needs; 0: that one goes next. Absent where a slot keeps all (max_slot_wal_keep_size = -1).",
         ),
         _metric("log_purge_margin_bytes", "Their bytes."),
         _metric(
@@ -203,7 +206,7 @@ TASK_METRICS: tuple[Metric, ...] = (
         _metric("log_events_skipped_total", "damaged, unusable and passed_over together."),
         _metric("ddl_total", "Statements in the log that changed captured tables."),
         _metric("tables_captured", "Captured tables that exist."),
-        _metric("tables_parked", "Tables whose rows are passed over because their columns are not known."),
+        _metric("tables_parked", "Tables whose rows are skipped because their columns are unknown."),
         _metric(
             "topic_records_total",
             f"Records made for a topic, from log and dump. At most {TABLES_MAX} topics, the rest together as other.",

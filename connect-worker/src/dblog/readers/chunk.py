@@ -695,14 +695,14 @@ class ChunkReader:
         if wanted.begins and not 1 <= self._found(connection, version, upto, None, where) <= rows_max:
             return _not_found(version, "its greatest key")
         if final and last != upto and self._found(connection, version, upto, last or after, where) != 0:
-            return f"{version.id}: a chunk ended in front of the greatest key, which the table still has; {_REBUILD}"
+            return f"{version.id}: a chunk ended before the greatest key, which the table still has; {_REBUILD}"
         if final or last is None:
             return None
         if all(type(value) is int for value in (*last, *(after or ()))):
             follows = after is None or last > after
         else:
             follows = 1 <= self._found(connection, version, last, after, where) <= rows_max
-        return None if follows else _not_found(version, "the last key of a chunk, behind the one before,")
+        return None if follows else _not_found(version, "the last key of a chunk, after the one before,")
 
     def _found(self, connection: DumpConnection, version: Table, key: Key, after: Key | None, where: str | None) -> int:
         """Return the number of rows with this key, two at most; 0 unless the key is greater than

@@ -913,7 +913,7 @@ class Interleaver:
             self.tally.proof_retried()
             self._unproven[closed.table, closed.lane] = self._unproven.get((closed.table, closed.lane), 0) + 1
             self._thrown_away(
-                closed, f"the snapshot of a chunk of {closed.table} lacks a transaction that the log has in front of its low watermark"
+                closed, f"the snapshot of a chunk of {closed.table} lacks a transaction that the log has before its low watermark"
             )
             return None
         if chunk.fault is not None:

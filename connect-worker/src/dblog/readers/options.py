@@ -72,7 +72,7 @@ class DumpRule:
         """
         parked = list(tables)
         if not self.goes_on:
-            self.refuse_left_out(parked, "rows were passed over while their table was parked")
+            self.refuse_left_out(parked, "rows were skipped while their table was parked")
         return self.of(parked)
 
 

@@ -50,7 +50,7 @@ from dblog.readers.topics import SharedTopicWarnings
 log = structlog.get_logger(__name__)
 
 
-WAS_PARKED = "rows were passed over while it was parked"
+WAS_PARKED = "rows were skipped while it was parked"
 APPEARED = "no statement of the log made it: its rows of before are in no log"
 
 
@@ -513,7 +513,7 @@ class Schemas:
         if reading is not None and reading.table is not None and reading.position > position:
             self._timeline.put(reading.table, reading.position)
             self._ends = sorted([*(end for end in self._ends if end[1] != table_id), (reading.position, table_id)])
-            reason += "; its rows are passed over until then" + (", and it is dumped again" if dumped else "")
+            reason += "; its rows are skipped until then" + (", and it is dumped again" if dumped else "")
         log.error("table parked", table=str(table_id), reason=reason, remedy="restart the task to have it read and dumped again")
 
     def _refuse_row_changes(self, query: Any, text: str) -> None:

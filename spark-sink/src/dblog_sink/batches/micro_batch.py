@@ -491,7 +491,7 @@ class BatchWriter:
             if self._rows_in_excluded[topic]:
                 log.info("topic %s holds rows of a table: it is read, although the default of topics.exclude matches its name", topic)
                 if any(stats.first.values()) and not self._has_read(topic):
-                    log.warning("topic %s: records before these were passed over: dump its table again", topic)
+                    log.warning("topic %s: earlier records were skipped: dump its table again", topic)
             else:
                 log.warning(
                     "topic %s holds rows of a table, and topics.exclude leaves them out; if they are wanted, change topics.exclude and read the topic "

@@ -87,7 +87,7 @@ def lines_of(one: Shown) -> list[str]:
         f"{one.table}: {one.result}{f' ({one.why})' if one.why else ''}: {counted or 'no row'}; dump {one.dump}, {one.at:%Y-%m-%d %H:%M:%S} UTC"
     ]
     for key in one.keys[:_KEYS_SHOWN]:
-        where = key["key"] or f"a key behind {key['after'] or 'the start'} and up to {key['upto'] or 'the end'}"
+        where = key["key"] or f"a key after {key['after'] or 'the start'} and up to {key['upto'] or 'the end'}"
         lines.append(f"  {key['sign']}: {where}")
     if len(one.keys) > _KEYS_SHOWN:
         lines.append(f"  and {len(one.keys) - _KEYS_SHOWN} more (--json)")

@@ -65,7 +65,7 @@ def _login_methods(value: Value, _all: Mapping[str, Value]) -> str | None:
     methods = {item.removeprefix("!") for item in items}
     if methods <= set(_LOGIN_METHODS) and len(methods) == len(items) and len(refused) in (0, len(items)):
         return None
-    return f"write {', '.join(_LOGIN_METHODS)}, parted by commas without blanks, each once, and ! before all of them or none"
+    return f"write {', '.join(_LOGIN_METHODS)}, separated by commas without blanks, each once, and ! before all of them or none"
 
 
 _WITH_TLS = ("require", "verify-ca", "verify-full")

@@ -41,7 +41,7 @@ def signal_tables(namespace: Namespace) -> Check:
     def check(value: Value, _everything: Mapping[str, Value]) -> str | None:
         names = [each.strip() for each in value.split(",")] if isinstance(value, str) and value.strip() else []
         if any(len([part for part in name.split(".") if part]) != 2 for name in names):  # noqa: PLR2004 - database and table
-            return f"it must be {namespace}.table, or several of them parted by commas"
+            return f"it must be {namespace}.table, or several of them separated by commas"
         return None
 
     return check

@@ -216,7 +216,7 @@ class Reader:
             begin = self.at
             yield
             if self.at == begin:
-                message = f"{self._plan.table.id}: bytes behind a row that has no column; the event is damaged"
+                message = f"{self._plan.table.id}: bytes follow a row that belong to no column; the event is damaged"
                 raise DefiniteError(message)
 
     def take(self, length: int) -> bytes:

@@ -103,7 +103,9 @@ def _whole_wanted(column: Column, value: object) -> str | None:
 
 def _decimal_wanted(column: Column, value: object) -> str | None:
     precision, scale = column.length or 10, column.scale or 0
-    wanted = f'a whole number or {{"decimal": "1.50"}}, with at most {precision - scale} digits in front of the point and {scale} behind it'
+    wanted = (
+        f'a whole number or {{"decimal": "1.50"}}, with at most {precision - scale} digits before the decimal point and {scale} after it'
+    )
     if type(value) is int:
         return None if abs(value) < 10 ** (precision - scale) else wanted
     if not isinstance(value, Decimal) or not value.is_finite():

@@ -69,7 +69,7 @@ def condition_of(statement: str, table: TableId) -> str | None:
         if tokens[where].kind is not Kind.WORD or tokens[where].upper != "WHERE":
             reason = (
                 _REFUSED.get(tokens[where].upper)
-                or "there is something else than WHERE behind the table, such as another name for it, or a JOIN"
+                or "the table is followed by something other than WHERE, such as another name for it, or a JOIN"
             )
             raise _refused(reason)
         begin = tokens[where].end

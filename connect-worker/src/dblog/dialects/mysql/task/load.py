@@ -23,7 +23,7 @@ ANSWER_LIMIT_S = 5.0
 STATEMENTS_EVERY_S = 5.0
 """Seconds between two reads of the statement times, which are hundreds of rows."""
 
-_UNKNOWN = {Limit.REPLICA_LAG: "replication does not run there, so nobody knows how far the replica is behind"}
+_UNKNOWN = {Limit.REPLICA_LAG: "replication does not run there, so the replica's lag is unknown"}
 
 
 class ServerLoad:

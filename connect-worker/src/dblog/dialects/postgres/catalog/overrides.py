@@ -65,7 +65,7 @@ def condition_of(statement: str, table: TableId) -> str | None:
     if not rest or _ORDER.match(rest):
         return None
     if not _WHERE.match(rest):
-        raise _refused("there is something else than WHERE behind the table, such as another name for it, or a JOIN")
+        raise _refused("the table is followed by something other than WHERE, such as another name for it, or a JOIN")
     condition = _up_to_order(rest[len("WHERE") :]).strip()
     if (fault := conditions.fault_of(condition)) is not None:
         raise _refused(f"of its condition: {fault}")

@@ -48,7 +48,7 @@ def check_configured(
     if settings.boolean("slot.drop.on.stop") and not may_start_over(mode):
         warnings.insert(
             0,
-            f"slot.drop.on.stop=true and snapshot.mode={mode}: behind each stop the changes until the next start are in no log, so that start will "
-            "stop; set snapshot.mode=when_needed, which dumps again then, or leave the slot where it is (slot.drop.on.stop=false)",
+            f"slot.drop.on.stop=true and snapshot.mode={mode}: no log keeps the changes between a stop and the next start, so that start will "
+            "fail; set snapshot.mode=when_needed, which dumps again then, or leave the slot where it is (slot.drop.on.stop=false)",
         )
     return warnings

@@ -81,7 +81,7 @@ class PostgresKind:
     def effects(self, settings: Settings, statement: str, timeline: Timeline, *, database: str, limit_s: float, abort: Abort) -> Effects:
         """Raise DefiniteError: the log of PostgreSQL has no statements to explain."""
         del settings, statement, timeline, database, limit_s, abort
-        message = "the log of PostgreSQL holds no statements: what one does shows in the columns of the rows behind it, and the connector follows those"
+        message = "the log of PostgreSQL holds no statements: its effect shows in the columns of later rows, which the connector follows"
         raise DefiniteError(message)
 
     def _connect(self, settings: Settings, limit_s: float, abort: Abort) -> Session:

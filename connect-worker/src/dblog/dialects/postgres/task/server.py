@@ -219,7 +219,7 @@ class PostgresServer:
             return
         drop_slot(self.session, name)
         message = (
-            f"the publication {publication} was not there for a time behind {progress}, and the log of then cannot be had: the slot {name} is dropped, and "
+            f"the publication {publication} was missing for a time after {progress}, and the log of that time cannot be read: the slot {name} is dropped, and "
             "all is dumped again"
         )
         raise PositionLostError(message)

@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 UNREAD_ROWS = "rows beside a changed key that could not be read"
 """Key of a standing warning about rows with a changed key."""
 
-PASSED_ROWS = "rows that a dump may have passed over and that could not be read"
+PASSED_ROWS = "rows that a dump may have skipped and that could not be read"
 """Key of a standing warning about rows that a dump may have missed."""
 
 _NOT_READ = (

@@ -116,7 +116,7 @@ class TypeModes:
             return bytes.fromhex(text.removeprefix(_HEX))
         except ValueError:
             raise DefiniteError(
-                f"unavailable.value.placeholder={text} is not hexadecimal; write two digits 0-9, a-f for each byte behind {_HEX}"
+                f"unavailable.value.placeholder={text} is not hexadecimal; write two digits 0-9, a-f for each byte after {_HEX}"
             ) from None
 
 

@@ -304,7 +304,7 @@ class DumpConnection:
         del after, keys, where
         if self._shown is not None and not self._is_read_as(table):
             self._doubt(table.id)
-            message = f"the columns of {table.id} are others than the log has shown, or its rows were rewritten behind the snapshot"
+            message = f"the columns of {table.id} are others than the log has shown, or its rows were rewritten after the snapshot"
             raise TableChangedError(message)
         return chunk
 

@@ -97,7 +97,7 @@ def require_position(session: Session, name: str, at: PostgresProgress) -> None:
     found = find_slot(session, name)
     if found is None:
         message = (
-            f"the replication slot {name} is not there any more, so changes behind {at} may be lost; {LOST_REMEDY}. The connector makes the slot when it "
+            f"the replication slot {name} no longer exists, so changes after {at} may be lost; {LOST_REMEDY}. The connector makes the slot when it "
             "starts. After a failover a slot is there only with slot.failover=true"
         )
         raise PositionLostError(message)

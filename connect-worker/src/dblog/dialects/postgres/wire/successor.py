@@ -39,7 +39,7 @@ def require_reached(session: Session, at: PostgresProgress) -> None:
         case Answer.LOST:
             message = (
                 f"the log of {session.settings.address} ends at {lsn_text(end)}, before {at}, up to which the connector has read it: the server was put back "
-                f"from a copy, and what it writes now would be passed over; {LOST_REMEDY}"
+                f"from a copy, and what it writes now would be skipped; {LOST_REMEDY}"
             )
             raise PositionLostError(message)
 
