@@ -19,6 +19,8 @@ REPAIR_S = 180.0
 ROUNDS = 4
 """A warning names at most twenty tables, and those that a repair has read no more."""
 REMOVED = "rows that statements removed"
+LEFT_OUT = "what was changed in "
+"""Of tables that the dump after a lost position leaves out."""
 DUMPED = ("DONE", "FAILED", "STOPPED")
 
 
@@ -52,9 +54,14 @@ def settle(run: Run) -> None:
 
 
 def named(warnings: list[str]) -> list[str]:
-    """Return the tables that the warning names as in need of a repair."""
-    text = next((text for text in warnings if text.startswith(REMOVED)), "")
-    return re.findall(r"(\S+) \([^)]*\)(?:,| and|:)", text.partition(", of ")[2].partition(": `")[0] + ":")
+    """Return the tables that the warnings name as in need of a repair."""
+    removed = _of(warnings, REMOVED).partition(", of ")[2].partition(": `")[0]
+    left_out = _of(warnings, LEFT_OUT).partition(" before the connector began anew")[0]
+    return re.findall(r"(\S+) \([^)]*\)(?:,| and|:)", removed + ":") + re.findall(r"\w+\.\w+", left_out)
+
+
+def _of(warnings: list[str], beginning: str) -> str:
+    return next((text.removeprefix(beginning) for text in warnings if text.startswith(beginning)), "")
 
 
 def _repair(run: Run, table: str) -> bool:
