@@ -218,3 +218,18 @@ def test_of_many_new_tables_none_holds_up_the_batch_and_a_few_are_made_at_once()
 
     assert schedule.decide({"a": 7, "b": 7}, {}, POLICY) == schedule.Decision(("a", "b"), ())
     assert schedule.decide({"a": 7, "b": 7, "c": 7, "known": 7}, {"known": known}, POLICY) == schedule.Decision(("known",), ("a", "b", "c"))
+
+
+def test_landed_rows_for_which_the_outcome_of_a_dump_waits_are_merged_at_once() -> None:
+    dear = table("a", rows=1000, waiting=[LandedBatch(4, 5, 100.0), LandedBatch(6, 5, 100.0)], seconds=10.0)
+
+    def due() -> list[schedule.Due]:
+        return schedule.due([dear], POLICY, now_s=100.0)
+
+    assert due() == []
+    dear.awaited = 3
+    assert due() == [], "what landed after the dump had its outcome in sight is not waited for"
+    dear.awaited = 4
+    assert due() == [schedule.Due("a", 6, 10)]
+    for blocked in ({"busy": True}, {"parked": "why"}, {"not_before_s": 101.0}):
+        assert schedule.due([table("a", waiting=dear.waiting, awaited=4, **blocked)], POLICY, now_s=100.0) == []

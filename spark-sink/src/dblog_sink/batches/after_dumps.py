@@ -1,8 +1,9 @@
 """Follows up on whole dumps: removes their ghosts, or compares the table with them.
 
-A dump's turn comes when everything of its table that had landed by then is merged. This is a
-``Strategy`` around the one that merges: its jobs run in the scheduler's threads, and a table has
-one writer at a time, as with merges.
+A dump's turn comes when everything of its table that had landed by then is merged. That merge is
+due at once (``schedule.due``), since somebody waits for the outcome. This is a ``Strategy`` around
+the one that merges: its jobs run in the scheduler's threads, and a table has one writer at a time,
+as with merges.
 """
 
 from __future__ import annotations
@@ -95,8 +96,9 @@ class AfterDumps:
 
     def _turn(self, dump: Dump) -> _Turn:
         if dump not in self._turns:
-            waiting = self._book.table(dump.topic).waiting
-            self._turns[dump] = _Turn(waiting[-1].sequence if waiting else -1)
+            table = self._book.table(dump.topic)
+            self._turns[dump] = _Turn(table.waiting[-1].sequence if table.waiting else -1)
+            table.awaited = max(table.awaited, self._turns[dump].upto)
         return self._turns[dump]
 
     def _ready(self, dump: Dump, now_s: float) -> bool:

@@ -12,7 +12,8 @@ seconds in each ``(1 + patience) * p``.
 
 A merge also begins when the source has been quiet for as long as the merge takes. Nobody knows
 whether more records will come, and this costs at most twice the best choice (the ski rental
-problem).
+problem). And it begins when the outcome of a verify or repair dump waits for it: a person asked for
+that dump and watches it, and each dump of a table brings one such merge at most.
 """
 
 from __future__ import annotations
@@ -124,6 +125,8 @@ class Table:
     """Reason why the table is not written any more, while its rows land and wait; None if it is."""
     not_before_s: float = 0.0
     """Time of the next attempt after a failure."""
+    awaited: int = -1
+    """Batch sequence for whose merge the outcome of a dump waits, -1 if none does."""
     cost: Cost = field(default_factory=Cost)
     """Cost of recent writes of any kind."""
     merge_cost: Cost = field(default_factory=Cost)
@@ -224,7 +227,7 @@ def due(tables: Iterable[Table], policy: Policy, *, now_s: float, quiet_s: float
         age_s = now_s - table.waiting[0].at_s
         quiet = quiet_s / max(table.cost.seconds(table.rows_waiting), 2 * policy.trigger_s, 1e-9)
         urgency = max(table.rows_waiting / worth(table, policy), age_s / max(limit_s(table, policy), 1e-9), quiet)
-        if urgency >= 1.0 or everything:
+        if urgency >= 1.0 or everything or table.waiting[0].sequence <= table.awaited:
             to, rows = prefix(table.waiting, policy.rows_max)
             found.append((urgency, Due(table.topic, to, rows)))
     return [one for _, one in sorted(found, key=lambda pair: (-pair[0], pair[1].topic))]

@@ -154,9 +154,11 @@ class Verifications:
             rows.coalesce(1).write.format("delta").mode("append").save(self._verdicts_path)
             if self.whole.get(dump.key) == dump:
                 del self.whole[dump.key]
-            if last:
-                self._forget(dump)
+        # Whoever asked for the dump waits for the report, not for the deletion.
         self.report(dump, verdict)
+        if last:
+            with self._turn:
+                self._forget(dump)
 
     def report(self, dump: Dump, verdict: Verdict, *, waits: bool = False) -> None:
         """Report the verdict as a progress line and in the log.
