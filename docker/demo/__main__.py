@@ -26,9 +26,10 @@ from demo.flow import Kill, Outcome, Run, Scenario
 from demo.pipeline import ROOT
 from demo.progress import Progress
 from demo.rest import ConnectorFailedError
-from demo.shop import DEMO
+from demo.shop import DATABASE, DEMO
 
 FOLDER = ROOT / "build" / "demo"
+LOG = "demo.log"
 LOCK = ROOT / "build" / "demo.lock"
 SOURCES: dict[str, type[MariaDb | MySql | Postgres]] = {"mariadb": MariaDb, "mysql": MySql, "postgres": Postgres}
 
@@ -63,13 +64,12 @@ def main() -> int:
             began_s = time.monotonic()
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-            with Progress(f"dblog demo: {flavor} to Delta", console=console) as progress:
-                progress.phase(f"starting {flavor} and Kafka")
-                with SOURCES[flavor](folder / flavor, durable=False) as source, Kafka(folder / "kafka") as kafka:
-                    lake = DeltaLake(kafka, folder, prefix=SCENARIO.name)
-                    outcome = Run(SCENARIO, source, kafka, lake, folder, progress).run()
-                    progress.phase("stopping everything")
-            show(console, outcome, elapsed_s=time.monotonic() - began_s)
+            source, kafka = SOURCES[flavor](folder / flavor, durable=False), Kafka(folder / "kafka")
+            title = f"dblog demo: {flavor} to Kafka to Delta Lake"
+            with Progress(title, source=flavor, console=console, log=folder / LOG) as progress:
+                lake = DeltaLake(kafka, folder, prefix=SCENARIO.name)
+                outcome = Run(SCENARIO, source, kafka, lake, folder, progress, owns_servers=True).run()
+            show(console, outcome, folder=folder, elapsed_s=time.monotonic() - began_s)
             return 0 if outcome.identical else 1
     except Unavailable as e:
         console.print(f"This machine cannot run the demo: {e}", markup=False, soft_wrap=True)
@@ -89,11 +89,12 @@ def main() -> int:
     return 1
 
 
-def show(console: Console, outcome: Outcome, *, elapsed_s: float) -> None:
-    """Print the result: a row for each table, first differences, and a last line for scripts."""
-    table = Table(
-        title=f"{outcome.changes:,} changes during the run, {outcome.key_changes} primary keys changed; killed: {', '.join(outcome.kills)}"
-    )
+def show(console: Console, outcome: Outcome, *, folder: Path, elapsed_s: float) -> None:
+    """Print the last screen: a row for each table, what was killed, where to go next, the verdict.
+
+    First differences follow the table. The last line is for scripts.
+    """
+    table = Table(title=f"{outcome.changes:,} changes during the run, {outcome.key_changes} primary keys changed")
     table.add_column("table")
     for heading in ("rows in source", "rows in lake", "differing"):
         table.add_column(heading, justify="right")
@@ -102,11 +103,27 @@ def show(console: Console, outcome: Outcome, *, elapsed_s: float) -> None:
         verdict = "yes" if result.identical else "no"
         table.add_row(result.table, f"{result.rows_source:,}", f"{result.rows_lake:,}", f"{result.rows_differing:,}", verdict)
     console.print(table)
-    for result in outcome.results:
-        for text in (*(f"{result.table}: column {column}" for column in result.columns_differing), *map(str, result.examples)):
-            console.print(f"  {text}", markup=False, soft_wrap=True)
-    console.print(f"{sum(result.rows_source for result in outcome.results):,} rows compared; {elapsed_s:.0f} s in all")
-    console.print(f"identical: {'yes' if outcome.identical else 'no'}")
+    lines = [
+        *(
+            f"  {text}"
+            for result in outcome.results
+            for text in (*(f"{result.table}: column {column}" for column in result.columns_differing), *map(str, result.examples))
+        ),
+        f"killed by SIGKILL: {', '.join(outcome.kills) or 'nothing'}",
+        *([f"first rows in the lake: {outcome.first_rows_s:.0f} s after the shop opened"] if outcome.first_rows_s is not None else []),
+        "",
+        "where to go next",
+        f"  the tables, to look at        {folder / 'lake' / DATABASE}",
+        f"  what happened, line by line   {folder / LOG}",
+        "  a first connector by hand     make servers, and the section of that name in README.md",
+        "  other databases               make demo SOURCE=mysql, make demo SOURCE=postgres",
+        "  on Kubernetes                 helm install dblog ./helm, and helm/README.md",
+        "",
+        f"{sum(result.rows_source for result in outcome.results):,} rows compared; {elapsed_s:.0f} s in all",
+        f"identical: {'yes' if outcome.identical else 'no'}",
+    ]
+    for text in lines:
+        console.print(text, markup=False, soft_wrap=True)
 
 
 def list_logs(console: Console, folder: Path) -> None:

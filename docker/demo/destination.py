@@ -5,14 +5,15 @@ The demo uses the lake, written by the Spark job. Tests of the worker alone use 
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from stack import Kafka
+from stack.process import GuardedProcess
 
 from demo import source
 from demo.compare import TableResult, compare_table
@@ -20,10 +21,10 @@ from demo.connection import Connect
 from demo.lake import Lake
 from demo.load import SENTINELS
 from demo.pipeline import Sink, Worker
-from demo.progress import Numbers
+from demo.screen import Numbers
 from demo.shop import DATABASE, TABLES
 
-SAMPLE_INTERVAL_S = 4.0
+SAMPLE_INTERVAL_S = 2.0
 OPEN_MAX = dt.timedelta(hours=2)
 """Upper bound on the time that the shop is open."""
 SINK_COLUMNS_PREFIX = "_dblog_"
@@ -40,14 +41,18 @@ class RunFailedError(Exception):
 class Destination(Protocol):
     """The far end of a run."""
 
-    def start(self, ending: contextlib.ExitStack, worker: Worker) -> None:
-        """Start receiving. ``ending`` stops what is started."""
+    @property
+    def programs(self) -> Sequence[GuardedProcess]:
+        """Programs that it has started, to be stopped."""
+
+    def start(self, worker: Worker) -> None:
+        """Start receiving. The worker and the broker need not run yet."""
 
     def check(self) -> None:
         """Raise RunFailedError if nothing will arrive any more."""
 
-    def arrived(self) -> bool:
-        """Return True if the last row of every table has arrived."""
+    def missing(self) -> Sequence[str]:
+        """Return the tables whose last row has not arrived."""
 
     def moved(self) -> int:
         """Return a number that changes whenever something arrives, as a reason to keep waiting."""
@@ -70,21 +75,32 @@ class DeltaLake:
         self._sink: Sink | None = None
         self._lake = Lake(folder / "lake")
         self._sampled_at_s = 0.0
+        self._looked: dict[str, tuple[int, bool]] = {}
+        """Version of each table in which its last row was looked for, and whether it was there."""
 
-    def start(self, ending: contextlib.ExitStack, worker: Worker) -> None:
+    @property
+    def programs(self) -> Sequence[GuardedProcess]:
+        """The Spark job, once it was submitted."""
+        return [] if self._sink is None else [self._sink]
+
+    def start(self, worker: Worker) -> None:
         """Submit the Spark job."""
         sink = Sink(self._kafka, self._folder, registry_url=worker.url, prefix=self._prefix, database=DATABASE, name=self._prefix)
-        ending.enter_context(sink)
         self._sink, self._lake = sink, Lake(sink.lake, sink.jars)
+        sink.start()
 
     def check(self) -> None:
         """Raise RunFailedError if the Spark job has ended."""
         if self._sink is None or not self._sink.running:
             raise RunFailedError(f"the Spark job has ended by itself\n{self._sink.log_end() if self._sink else ''}")
 
-    def arrived(self) -> bool:
-        """Return True if the lake has all sentinel rows."""
-        return all(self._lake.count_rows(DATABASE, table, where) > 0 for table, (_, where) in SENTINELS.items())
+    def missing(self) -> Sequence[str]:
+        """Return the tables of the lake without their sentinel row."""
+        for table, (_, where) in SENTINELS.items():
+            version, was_there = self._lake.version(DATABASE, table), self._looked.get(table, (0, False))
+            if not was_there[1] and version != was_there[0]:
+                self._looked[table] = version, self._lake.count_rows(DATABASE, table, where) > 0
+        return [table for table in SENTINELS if not self._looked.get(table, (0, False))[1]]
 
     def moved(self) -> int:
         """Return the number of commits of all tables."""
@@ -111,10 +127,9 @@ class DeltaLake:
             (line for line in found if line.get("kind") == kind and line.get("dump") == dump and line.get("result") != "waits"), None
         )
 
-    def show_verified(self, table: str) -> list[str]:
-        """Return the lines that ``dblog-sink verified`` prints for a table."""
-        assert self._sink is not None, "asked after its start"
-        return self._sink.ask("verified", table)
+    def wrong_rows(self, dump: str) -> list[str]:
+        """Return the keys of the wrong rows in the verdict on a verify dump."""
+        return self._lake.wrong_rows(dump)
 
     def compare(self, connect: Connect, table: str) -> TableResult:
         """Compare one table of the source with its Delta table, read by delta-rs."""
@@ -128,7 +143,9 @@ class DeltaLake:
         """
         if time.monotonic() - self._sampled_at_s < SAMPLE_INTERVAL_S:
             return
-        numbers.rows_lake = sum(self._lake.count_rows(DATABASE, table) for table in TABLES)
+        numbers.commits = self.moved()
+        numbers.rows_by_table = {table: self._lake.rows(DATABASE, table) for table in TABLES}
+        numbers.rows_lake = sum(numbers.rows_by_table.values())
         newest = self._lake.newest(DATABASE, "orders", "placed")
         if newest is not None and numbers.newest_order_at is not None:
             lag = numbers.newest_order_at - newest.replace(tzinfo=dt.UTC)

@@ -1,6 +1,7 @@
 """A whole run: copies a shop to Delta under writes, kills parts of the pipeline, compares.
 
-``run`` has the steps in order. Every wait is for a condition, with a limit. The comparison may be
+``run`` has the steps in order. Servers, worker and Spark start at the same time, because each of them
+takes seconds. Every wait is for a condition, with a limit, and is shown. The comparison may be
 repeated, because only arrived rows show from outside that everything has caught up. The source no
 longer changes then, so a real difference remains.
 """
@@ -9,7 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,21 +19,23 @@ from typing import Literal
 
 from stack import Kafka
 from stack.database import Database
-from stack.process import wait_until
+from stack.process import GuardedProcess, wait_until
 
 from demo.compare import TableResult
 from demo.connection import Connect, connect_to
 from demo.destination import DeltaLake, Destination, RunFailedError
 from demo.load import Load
 from demo.pipeline import Connector, Worker, create_connector_user
-from demo.progress import Numbers, Progress
+from demo.progress import Progress
 from demo.rest import ConnectorFailedError, Rest
+from demo.screen import Numbers
 from demo.second_dump import Operator, dump_again, heal
 from demo.shop import DATABASE, TABLES, Sizes, create_shop
 from demo.topics import Topics
 
 COMPARE_PAUSE_S = 5.0
 COMMITS_LOOK_S = 0.3
+STATE_LOOK_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +93,8 @@ class Outcome:
     changes: int = 0
     key_changes: int = 0
     elapsed_s: float = 0.0
+    first_rows_s: float | None = None
+    """Seconds from the opening of the shop to its first rows in the lake; None if nobody looked."""
 
     @property
     def identical(self) -> bool:
@@ -98,7 +104,10 @@ class Outcome:
 
 @dataclass(slots=True)
 class Run:
-    """A run over running servers. ``worker`` and ``sink`` belong to the run, which stops them."""
+    """A run. ``worker`` and ``destination`` are started and stopped by it.
+
+    ``owns_servers`` is True if it starts and stops source and broker too; else they run already.
+    """
 
     scenario: Scenario
     source: Database
@@ -106,10 +115,13 @@ class Run:
     destination: Destination
     folder: Path
     progress: Progress
+    owns_servers: bool = False
     outcome: Outcome = field(default_factory=Outcome)
     began_s: float = field(default_factory=time.monotonic)
+    opened_s: float = 0.0
     sink_kills: int = 0
     commits_looked_s: float = 0.0
+    state_looked_s: float = 0.0
 
     @property
     def connect(self) -> Connect:
@@ -120,9 +132,6 @@ class Run:
         """Carry out all steps. Raise RunFailedError, or the error of a program of the run."""
         scenario = self.scenario
         self.progress.numbers.rows_to_dump = scenario.sizes.total
-        self.progress.phase(f"filling the shop: {scenario.sizes.total:,} rows")
-        create_shop(self.connect, sizes=scenario.sizes, flavor=self.source.flavor)
-        create_connector_user(self.source)
         load = Load(
             self.connect,
             flavor=self.source.flavor,
@@ -132,13 +141,12 @@ class Run:
             seed=scenario.seed,
         )
         worker = Worker(self.kafka, self.folder, name=scenario.name)
-        topics = Topics(self.kafka.bootstrap, [f"{scenario.name}.{DATABASE}.{table}" for table in TABLES])
         with contextlib.ExitStack() as ending:
-            self.progress.phase("starting the worker")
-            ending.enter_context(worker)
-            ending.callback(load.stop)
+            ending.callback(self._stop, load, worker)
+            self._start(worker)
+            topics = Topics(self.kafka.bootstrap, [f"{scenario.name}.{DATABASE}.{table}" for table in TABLES])
             self.progress.sample = self._sampler(load, topics, worker)
-            ending.callback(self._stop_sampling)
+            self.opened_s = time.monotonic()
             self.progress.phase("the shop is open: writing, dumping and following the log")
             load.start()
             connector = Connector(
@@ -149,9 +157,8 @@ class Run:
                 database=DATABASE,
                 options={"dblog.chunk.rows": str(scenario.chunk_rows)},
             )
-            worker.rest.create(scenario.name, connector.config)
-            # Submitted now and busy starting, Spark leaves time for the dump to be interrupted.
-            self.destination.start(ending, worker)
+            with self.progress.waits("the worker to check the connector"):
+                worker.rest.create(scenario.name, connector.config)
             self._dump(load, topics, worker)
             self._follow(load, worker)
             load.stop()
@@ -168,6 +175,63 @@ class Run:
             self._compare(worker)
         self.outcome.elapsed_s = time.monotonic() - self.began_s
         return self.outcome
+
+    # -- start and stop ---------------------------------------------------------------------------------------------------------------
+
+    def _start(self, worker: Worker) -> None:
+        """Start everything at once and fill the shop.
+
+        The Spark job is first, since its JVM takes longest. It waits for the broker and for topics.
+        """
+        self.progress.phase(f"starting {self.source.flavor}, Kafka, the worker and Spark, all at once")
+        self.destination.start(worker)
+        with ThreadPoolExecutor() as pool:
+            left: dict[Future[None], str] = {
+                pool.submit(self._fill): "the shop to be filled",
+                pool.submit(self._start_worker, worker): "the worker to start",
+            }
+            try:
+                while left:
+                    with self.progress.waits(" and ".join(left.values())):
+                        done, _ = wait(left, return_when=FIRST_COMPLETED)
+                    for one in done:
+                        del left[one]
+                        one.result()
+            except BaseException:
+                # The other thread need not come to its end.
+                for server in (worker, *self._servers):
+                    server.kill()
+                raise
+
+    @property
+    def _servers(self) -> Sequence[GuardedProcess]:
+        return (self.source, self.kafka) if self.owns_servers else ()
+
+    def _fill(self) -> None:
+        if self.owns_servers:
+            self.source.start()
+        self.progress.event(f"{self.source.flavor} is ready; filling the shop: {self.scenario.sizes.total:,} rows")
+        create_shop(self.connect, sizes=self.scenario.sizes, flavor=self.source.flavor)
+        create_connector_user(self.source)
+        self.progress.event("the shop is filled")
+
+    def _start_worker(self, worker: Worker) -> None:
+        if self.owns_servers:
+            self.kafka.start()
+        self.progress.event("Kafka is ready; starting the worker")
+        worker.start()
+        self.progress.event("the worker is ready")
+
+    def _stop(self, load: Load, worker: Worker) -> None:
+        """Stop everything: first what uses the servers, then the servers."""
+        self.progress.phase("stopping everything")
+        self.progress.sample = self.progress.dump = None
+        # Its error is raised where the run goes on.
+        with contextlib.suppress(Exception):
+            load.stop()
+        with self.progress.waits("the programs to end"):
+            stop_together([*self.destination.programs, worker])
+            stop_together(self._servers)
 
     # -- steps ----------------------------------------------------------------------------------------------------------------------
 
@@ -211,7 +275,8 @@ class Run:
         if kill.target == "worker":
             worker.kill()
             pid: int | None = worker.pid
-            worker.start()
+            with self.progress.waits("the worker to start"):
+                worker.start()
         else:
             self._wait(lambda: worker.task_pid() is not None, worker, None, what="the task's process")
             pid = worker.kill_task()
@@ -221,8 +286,7 @@ class Run:
 
     def _killed(self, kill: Kill, pid: int | None, when: str, short: str) -> None:
         self.outcome.kills.append(short)
-        self.progress.kills.append(short)
-        self.progress.event(f"kill -9 of the {kill.target}'s process {pid}, {when}")
+        self.progress.killed(short, f"kill -9 of the {kill.target}'s process {pid}, {when}")
 
     def _kill_sink(self) -> None:
         """Kill the sink with SIGKILL once its tables have the scenario's next number of commits.
@@ -250,21 +314,24 @@ class Run:
         self.progress.event("ALTER TABLE orders ADD COLUMN, under the dump and the writes")
 
     def _catch_up(self, worker: Worker) -> None:
-        self.progress.phase("waiting until everything has arrived; the sink's first batches take longest")
+        self.progress.phase("waiting until everything has arrived")
+        missing: Sequence[str] = TABLES
 
         seen, seen_at_s = -1, time.monotonic()
 
         def arrived() -> bool:
-            nonlocal seen, seen_at_s
+            nonlocal seen, seen_at_s, missing
             self._check(worker, None)
             self.destination.check()
             if (moved := self.destination.moved()) != seen:
                 seen, seen_at_s = moved, time.monotonic()
             if time.monotonic() - seen_at_s > self.scenario.standstill_timeout_s:
                 raise RunFailedError(f"nothing has arrived for {self.scenario.standstill_timeout_s:.0f} s, and the last rows are missing")
-            return self.destination.arrived()
+            missing = self.destination.missing()
+            return not missing
 
-        wait_until(arrived, timeout_s=self.scenario.catch_up_timeout_s, what="the last row of every table to arrive", pause_s=0.5)
+        with self.progress.waits(lambda: f"the last row of {', '.join(missing)}"):
+            wait_until(arrived, timeout_s=self.scenario.catch_up_timeout_s, what="the last row of every table to arrive", pause_s=0.25)
 
     def _heal(self, worker: Worker, table: str, column: str) -> None:
         self.progress.phase("a damaged row is found, and healed")
@@ -280,14 +347,21 @@ class Run:
         """Compare all tables, and those that differ again, until they agree or time is up."""
         self.progress.phase("comparing every row and column")
         deadline_s = time.monotonic() + 45.0
-        found = {table: self.destination.compare(self.connect, table) for table in TABLES}
+        found = {table: self._compared(table) for table in TABLES}
         while time.monotonic() < deadline_s and (late := [table for table, result in found.items() if not result.identical]):
             self._check(worker, None)
             self.destination.check()
             self.progress.event(f"not the same yet: {', '.join(late)}; comparing again")
-            time.sleep(COMPARE_PAUSE_S)
-            found.update({table: self.destination.compare(self.connect, table) for table in late})
+            with self.progress.waits("what is late"):
+                time.sleep(COMPARE_PAUSE_S)
+            found.update({table: self._compared(table) for table in late})
         self.outcome.results = [found[table] for table in TABLES]
+
+    def _compared(self, table: str) -> TableResult:
+        with self.progress.waits(f"the comparison of {table}"):
+            result = self.destination.compare(self.connect, table)
+        self.progress.event(f"  {table}: {result.rows_source:,} rows, {'identical' if result.identical else 'not identical'}")
+        return result
 
     # -- waiting and watching -------------------------------------------------------------------------------------------------------
 
@@ -296,13 +370,16 @@ class Run:
             self._check(worker, load)
             return condition()
 
-        wait_until(holds, timeout_s=self.scenario.dump_timeout_s, what=what, pause_s=0.1)
+        with self.progress.waits(what):
+            wait_until(holds, timeout_s=self.scenario.dump_timeout_s, what=what, pause_s=0.1)
 
     def _check(self, worker: Worker, load: Load | None) -> None:
         """Raise as soon as something has failed for good, instead of waiting for the limit."""
         if not worker.running:
             raise RunFailedError(f"the worker has ended by itself\n{worker.log_end()}")
-        worker.rest.state(self.scenario.name)
+        if time.monotonic() - self.state_looked_s >= STATE_LOOK_S:
+            self.state_looked_s = time.monotonic()
+            worker.rest.state(self.scenario.name)
         self._kill_sink()
         if load is not None and load.error is not None:
             raise RunFailedError(f"the load failed: {load.error}") from load.error
@@ -315,13 +392,29 @@ class Run:
             numbers.task = _state(worker.rest, self.scenario.name)
             dump = worker.rest.dump(self.scenario.name)
             if dump.known:
-                numbers.rows_dumped = dump.rows
+                numbers.rows_dumped, numbers.dump_done = dump.rows, dump.done
+            before = numbers.rows_lake
             self.destination.sample(numbers)
+            if numbers.rows_lake and not before:
+                self.outcome.first_rows_s = time.monotonic() - self.opened_s
+                self.progress.event(
+                    f"the lake has its first {numbers.rows_lake:,} rows, {self.outcome.first_rows_s:.0f} s after the shop opened"
+                )
 
         return sample
 
-    def _stop_sampling(self) -> None:
-        self.progress.sample = None
+
+def stop_together(programs: Sequence[GuardedProcess]) -> None:
+    """Stop programs at the same time. A second Ctrl-C kills them."""
+    with ThreadPoolExecutor(max(1, len(programs))) as pool:
+        stopping = [pool.submit(program.stop) for program in programs]
+        try:
+            for one in stopping:
+                one.result()
+        except BaseException:
+            for program in programs:
+                program.kill()
+            raise
 
 
 def _reached(topics: Topics, load: Load, records: float) -> bool:

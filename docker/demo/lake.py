@@ -7,7 +7,7 @@ Spark session instead; values and comparison are the same.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ class Lake:
 
     base: Path
     spark_jars: tuple[Path, ...] = ()
+    _counted: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    """Rows of each table, with the version that was counted."""
 
     def path(self, database: str, table: str) -> Path:
         """Return the path of the table in the sink's default template."""
@@ -48,6 +50,23 @@ class Lake:
         except TableNotFoundError:
             return 0
         return int(rows[0])
+
+    def rows(self, database: str, table: str) -> int:
+        """Return the number of rows, counted again only after a commit; 0 if there is no table."""
+        version = self.version(database, table)
+        before, rows = self._counted.get((database, table), (0, 0))
+        if version != before:
+            rows = self.count_rows(database, table)
+            self._counted[database, table] = version, rows
+        return rows
+
+    def wrong_rows(self, dump: str) -> list[str]:
+        """Return the keys of the wrong rows, as JSON, in the sink's verdict on a verify dump.
+
+        They are in a table of the sink's state, which ``dblog-sink verified`` prints.
+        """
+        found = DeltaTable(self.base / "_dblog" / "verified").to_pyarrow_table(columns=["dump", "keys"]).to_pylist()
+        return [str(one["key"]) for row in found if row["dump"] == dump for one in row["keys"] or ()]
 
     def newest(self, database: str, table: str, column: str) -> Any:
         """Return the greatest value of a column, None if there is no row."""

@@ -171,13 +171,6 @@ class Sink(Server):
             *("--config", str(self.config_file)),
         ]
 
-    def ask(self, *question: str) -> list[str]:
-        """Return the lines that `dblog-sink` prints for a question."""
-        line = [str(Path(sys.executable).with_name("dblog-sink")), *question, "--config", str(self.config_file)]
-        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "JDK_JAVA_OPTIONS": BRIEF_JVM}
-        done = subprocess.run(line, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=300, check=False)
-        return done.stdout.splitlines()
-
     def answers(self) -> bool:
         """Return True as soon as the process runs; the destination's waits check what it writes."""
         return True

@@ -1,93 +1,76 @@
-"""Shows a run in progress: a panel on a terminal, else a line every few seconds.
+"""Shows a run in progress: one live screen on a terminal, else a line for each event.
 
-A thread gets the numbers from a callback, so that a slow answer of a server that was just killed
-delays the display and not the run.
+``screen.py`` draws; this module samples the numbers, keeps the view up to date, and writes. One
+thread gets the numbers from a callback, another prints lines, so that a slow answer of a server that
+was just killed delays neither the run nor the lines.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TextIO
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
-from rich.panel import Panel
-from rich.table import Table
+from rich.text import Text
 
-LINE_INTERVAL_S = 5.0
+from demo import screen
+from demo.screen import Numbers, Rate, View
+
 SAMPLE_INTERVAL_S = 1.0
-
-
-@dataclass(slots=True)
-class Numbers:
-    """The displayed numbers; None if not known (yet)."""
-
-    rows_dumped: int | None = None
-    rows_to_dump: int = 0
-    records: int | None = None
-    changes: int = 0
-    rows_lake: int | None = None
-    newest_order_at: dt.datetime | None = None
-    lag_s: float | None = None
-    task: str = "-"
-    dump: str = ""
-
-
-@dataclass(slots=True)
-class _Rate:
-    """The changes per second since the last sample."""
-
-    value: int = 0
-    at_s: float = field(default_factory=time.monotonic)
-
-    def update(self, value: int) -> float:
-        now_s = time.monotonic()
-        rate = (value - self.value) / max(now_s - self.at_s, 0.001)
-        self.value, self.at_s = value, now_s
-        return max(rate, 0.0)
+FRAMES_PER_S = 4
+_LOOK_S = 0.25
 
 
 class Progress:
     """The display of a run.
 
-    ``phase`` and ``event`` show what the run does; the numbers come from ``sample`` about once a
-    second.
+    ``phase`` and ``event`` show what the run does, and ``waits`` what it waits for; the numbers come
+    from ``sample`` about once a second. Any thread may call them. ``log`` names a file that gets all
+    lines, which a live screen does not keep.
     """
 
-    def __init__(self, title: str, *, console: Console | None = None) -> None:
+    def __init__(self, title: str, *, source: str = "source", console: Console | None = None, log: Path | None = None) -> None:
         self.console = console or Console(highlight=False)
         self.sample: Callable[[Numbers], None] | None = None
         self.dump: Callable[[], str] | None = None
         """Function that returns the line of the dump beside the log; None without one."""
         self.numbers = Numbers()
-        self.kills: list[str] = []
-        self._title = title
-        self._phase = "starting"
+        self._view = View(title, source=source, numbers=self.numbers)
+        self._waits_for: str | Callable[[], str] = ""
         self._began_s = time.monotonic()
-        self._changes, self._records = _Rate(), _Rate()
-        self._changes_per_s = self._records_per_s = 0.0
+        self._line_s = self._began_s
+        self._changes, self._records, self._rows = Rate(), Rate(), Rate()
+        self._turn = threading.RLock()
+        self._log_path = log
+        self._log: TextIO | None = None
         self._live: Live | None = None
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
+        self._threads = [threading.Thread(target=target, name="progress", daemon=True) for target in (self._sample, self._print_lines)]
 
     def __enter__(self) -> Self:
+        if self._log_path is not None:
+            self._log = self._log_path.open("w", encoding="utf-8")
         if self.console.is_terminal:
-            self._live = Live(self._panel(), console=self.console, refresh_per_second=4, transient=True)
+            self._live = Live(_Screen(self), console=self.console, refresh_per_second=FRAMES_PER_S, screen=True)
             self._live.start()
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stop.set()
-        self._thread.join(10)
+        for thread in self._threads:
+            thread.join(10)
         if self._live is not None:
             self._live.stop()
+        if self._log is not None:
+            self._log.close()
 
     @property
     def elapsed_s(self) -> float:
@@ -95,52 +78,91 @@ class Progress:
         return time.monotonic() - self._began_s
 
     def phase(self, text: str) -> None:
-        """Show what goes on from now on, also as a separate line."""
-        self._phase = text
-        self.event(text)
+        """Show what goes on from now on, also as an event."""
+        with self._turn:
+            self._view.phase = text
+            self.event(text)
 
     def event(self, text: str) -> None:
-        """Show something that happened, above the panel."""
-        self.console.print(f"{self.elapsed_s:6.1f} s  {text}", markup=False, soft_wrap=True)
+        """Show something that happened."""
+        with self._turn:
+            at_s = self.elapsed_s
+            self._view.events.append((at_s, text))
+            self._write(f"{screen.stamp(at_s)}  {text}")
 
-    def _watch(self) -> None:
-        line_at_s = time.monotonic() + LINE_INTERVAL_S
+    def killed(self, what: str, text: str) -> None:
+        """Show a kill, and keep it on the screen to its end as ``what``."""
+        with self._turn:
+            self._view.kills.append((self.elapsed_s, what))
+            self.event(text)
+
+    @contextmanager
+    def waits(self, what: str | Callable[[], str]) -> Iterator[None]:
+        """Show inside the block that the run waits for something.
+
+        A function is called again for each frame and line.
+        """
+        with self._turn:
+            before = self._waits_for, self._view.waits_since_s
+            self._waits_for, self._view.waits_since_s = what, self.elapsed_s
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._waits_for, self._view.waits_since_s = before
+
+    def picture(self, *, width: int, height: int) -> list[Text]:
+        """Return the lines of the screen as of now."""
+        with self._turn:
+            return screen.picture(self._now(), width=width, height=height)
+
+    def look(self) -> None:
+        """Take a sample of the numbers."""
+        # A server that is down is asked again in a second.
+        with suppress(Exception):
+            if self.sample is not None:
+                self.sample(self.numbers)
+            self.numbers.dump = self.dump() if self.dump is not None else ""
+        now_s = time.monotonic()
+        with self._turn:
+            self._view.changes_per_s = self._changes.take(self.numbers.changes, now_s)
+            self._view.records_per_s = self._records.take(self.numbers.records or 0, now_s)
+            self._view.rows_per_s = self._rows.take(self.numbers.rows_lake or 0, now_s)
+
+    def line(self) -> None:
+        """Print all numbers if that is due."""
+        with self._turn:
+            if time.monotonic() - self._line_s >= screen.LINE_INTERVAL_S:
+                self._line_s = time.monotonic()
+                self._write(screen.line(self._now()))
+
+    def _now(self) -> View:
+        self._view.elapsed_s = self.elapsed_s
+        self._view.waits_for = self._waits_for if isinstance(self._waits_for, str) else self._waits_for()
+        return self._view
+
+    def _sample(self) -> None:
         while not self._stop.wait(SAMPLE_INTERVAL_S):
-            # A server that is down is asked again in a second.
-            with suppress(Exception):
-                if self.sample is not None:
-                    self.sample(self.numbers)
-                self.numbers.dump = self.dump() if self.dump is not None else ""
-            self._changes_per_s = self._changes.update(self.numbers.changes)
-            self._records_per_s = self._records.update(self.numbers.records or 0)
-            if self._live is not None:
-                self._live.update(self._panel())
-            elif time.monotonic() >= line_at_s:
-                line_at_s = time.monotonic() + LINE_INTERVAL_S
-                cells = "  ".join(f"{name} {value}" for name, value in self._cells() if name != "phase")
-                self.console.print(f"{self.elapsed_s:6.1f} s  | {cells}", markup=False, soft_wrap=True)
+            self.look()
 
-    def _cells(self) -> list[tuple[str, str]]:
-        n = self.numbers
-        return [
-            ("phase", self._phase),
-            # New rows are dumped too, so the number may exceed the rows at the start.
-            ("rows dumped", "-" if n.rows_dumped is None else f"{n.rows_dumped:,} ({n.rows_to_dump:,} at the start)"),
-            ("changes", f"{_count(n.changes)} ({self._changes_per_s:,.0f}/s)"),
-            ("records in Kafka", "-" if n.records is None else f"{n.records:,} ({self._records_per_s:,.0f}/s)"),
-            ("rows in the lake", _count(n.rows_lake)),
-            ("lag", "-" if n.lag_s is None else f"{n.lag_s:.0f} s"),
-            ("task", n.task),
-            ("kills", ", ".join(self.kills) or "none yet"),
-            *([("second dump", n.dump)] if n.dump else []),
-        ]
+    def _print_lines(self) -> None:
+        while not self._stop.wait(_LOOK_S):
+            self.line()
 
-    def _panel(self) -> Panel:
-        grid = Table.grid(padding=(0, 2))
-        for name, value in self._cells():
-            grid.add_row(f"[dim]{name}[/dim]", value)
-        return Panel(grid, title=f"{self._title}, {self.elapsed_s:.0f} s", expand=False)
+    def _write(self, text: str) -> None:
+        if self._live is None:
+            self.console.print(text, markup=False, soft_wrap=True)
+        if self._log is not None:
+            self._log.write(f"{text}\n")
+            self._log.flush()
 
 
-def _count(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}"
+class _Screen:
+    """The live screen, which rich draws anew with each frame."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = max(screen.WIDTH_MIN, options.max_width)
+        yield Text("\n").join(self._progress.picture(width=width, height=options.height or console.size.height))

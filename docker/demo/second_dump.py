@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from demo import screen
 from demo.destination import DeltaLake, RunFailedError
 from demo.pipeline import ROOT, Worker
 from demo.progress import Progress
 from demo.shop import DATABASE
 
-BAR_CHARS = 24
+BAR_CELLS = 24
 COMMAND_S_MAX = 120.0
 ROWS_BEFORE_PAUSE = 2_000
 SLOW = ("--chunk-rows", "500", "--delay-ms", "300")
@@ -98,9 +99,8 @@ def bar(status: Mapping[str, Any]) -> str:
     """Return a dump's bar, state, rows and speed as one line."""
     rows, estimated = status.get("rows") or 0, status.get("rows_estimated") or 0
     share = 1.0 if status.get("state") == "DONE" else min(0.99, rows / estimated) if estimated else 0.0
-    full = int(share * BAR_CHARS)
     speed = f", {status['rows_per_s']:,.0f} rows/s" if status.get("rows_per_s") else ""
-    return f"[{'#' * full}{'.' * (BAR_CHARS - full)}] {share:.0%} {status.get('state', '-')}, {rows:,} rows{speed}"
+    return f"{screen.bar(share, BAR_CELLS)} {share:.0%} {status.get('state', '-')}, {rows:,} rows{speed}"
 
 
 def heal(operator: Operator, lake: DeltaLake, table: str, column: str, wait: Wait) -> None:
@@ -110,22 +110,26 @@ def heal(operator: Operator, lake: DeltaLake, table: str, column: str, wait: Wai
     damaged = lake.damage(table, column)
     operator.progress.event(f"somebody has damaged a row of the lake: {column} of {name} where {damaged}")
     found = _compared(operator, lake, pattern, wait)
-    for line in lake.show_verified(name):
-        operator.progress.event(f"  {line}")
     if found.get("result") != "differing" or found.get("differing") != 1:
         raise RunFailedError(f"one row of {name} was damaged, and the comparison says {found}")
+    operator.progress.event(f"  differing: {', '.join(lake.wrong_rows(str(found['dump'])))}, as `dblog-sink verified {name}` prints")
     repair = operator.start(pattern, "--mode", "repair")
     operator.until(repair, "DONE", wait)
+    ended_s = time.monotonic()
     wait(lambda: lake.outcome("ghosts", repair) is not None, f"the repair of {name}")
+    operator.progress.event(f"  {name}: repaired {time.monotonic() - ended_s:.1f} s after the dump's end")
     after = _compared(operator, lake, pattern, wait)
     if after.get("result") != "equal":
         raise RunFailedError(f"{name} was repaired, and the comparison says {after}")
-    operator.progress.event(f"  {name}: equal, {after.get('equal'):,} rows")
 
 
 def _compared(operator: Operator, lake: DeltaLake, pattern: str, wait: Wait) -> Mapping[str, Any]:
     """Run a verify dump and return the sink's verdict."""
     dump = operator.start(pattern, "--mode", "verify")
     operator.until(dump, "DONE", wait)
+    ended_s = time.monotonic()
     wait(lambda: lake.outcome("verified", dump) is not None, f"the comparison of dump {dump}")
-    return lake.outcome("verified", dump) or {}
+    verdict = lake.outcome("verified", dump) or {}
+    facts = ", ".join(f"{verdict[name]:,} {name}" for name in ("equal", "differing", "missing", "invented") if verdict.get(name))
+    operator.progress.event(f"  {verdict.get('table')}: {facts}, {time.monotonic() - ended_s:.1f} s after the dump's end")
+    return verdict

@@ -5,14 +5,15 @@ They contain every record, not only the resulting rows.
 
 from __future__ import annotations
 
-import contextlib
+from collections.abc import Sequence
 
 from demo.compare import TableResult
 from demo.pipeline import Worker
-from demo.progress import Numbers
+from demo.screen import Numbers
 from demo.shop import DATABASE, TABLES
 from demo.topics import Topics
 from stack import Kafka
+from stack.process import GuardedProcess
 from support.topicfold import Folded, compare_topic, fold, last_value
 
 
@@ -24,14 +25,16 @@ class TableTopics:
         self._kafka, self._prefix = kafka, prefix
         self._registry_url = ""
 
-    def start(self, ending: contextlib.ExitStack, worker: Worker) -> None:
+    programs: Sequence[GuardedProcess] = ()
+
+    def start(self, worker: Worker) -> None:
         self._registry_url = worker.url
 
     def check(self) -> None:
         """Do nothing: a topic cannot fail."""
 
-    def arrived(self) -> bool:
-        return all(b"sentinel" in (last_value(self._kafka.bootstrap, self._topic(table)) or b"") for table in TABLES)
+    def missing(self) -> list[str]:
+        return [table for table in TABLES if b"sentinel" not in (last_value(self._kafka.bootstrap, self._topic(table)) or b"")]
 
     def moved(self) -> int:
         return Topics(self._kafka.bootstrap, [self._topic(table) for table in TABLES]).records()
