@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long test-day alerts-test lint measure audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink sink-month chaos bench bench-peer bench-before bench-tables bench-table bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer compare-way-back compare-signals kubernetes-test bench-transaction chart chart-lint docs docs-serve clean
+.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long test-day alerts-test lint measure audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink sink-month chaos bench bench-peer bench-before bench-tables bench-table bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer compare-way-back compare-signals fresh-machine-test kubernetes-test bench-transaction chart chart-lint docs docs-serve clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -16,6 +16,8 @@ PROCESSES ?= 5
 SERVERS ?= kafka mariadb
 BIN := build/venv/bin
 export PYTHONPATH := $(CURDIR)/docker
+# A JDK that setup has unpacked, where the machine has none that will do.
+export PATH := $(CURDIR)/build/java/bin:$(PATH)
 # What Python compiles is kept: the tests start some thousand processes, which would compile the worker once more each.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -58,6 +60,7 @@ help:
 	@echo '  make test-long                     trials that the tests have a shorter version of: other modes, the other server'
 	@echo '  make test-day [DAY=3]              a fourteenth of those, another one each day, in twenty minutes at the most'
 	@echo '  make images-test                   the images built and run as in Kubernetes, from the database to Delta'
+	@echo '  make fresh-machine-test [TARGETS="demo test"]   the same where neither a JDK nor Maven is, in a bare Debian made by debootstrap (as root)'
 	@echo '  make kubernetes-test               a Kubernetes of one node from packages, as root, with the images and the chart on it'
 	@echo '  make alerts-test                   each alert on a real Prometheus, by real faults where they can be made; all panels of the boards with data'
 	@echo '  make lake-test                     the sink on a store with S3 interface: kills, faults, two sinks at once, several executors'
@@ -267,6 +270,11 @@ compare-way-back: setup
 # Some ten minutes for each server, not part of the tests.
 compare-signals: setup
 	@$(BIN)/python tests/compat/compare_signals.py $(ARGS)
+
+# Minutes to an hour, most of it downloads: see tests/fresh. As another user than root it is this machine with a PATH that lacks Java and Maven.
+fresh-machine-test:
+	@$(HAS_PYTHON)
+	@PYTHONPATH=$(CURDIR)/docker:$(CURDIR)/tests $(PYTHON) -m fresh $(TARGETS) $(ARGS)
 
 # Half an hour, not part of the tests; the first run compiles Kubernetes and builds the images: see tests/kubernetes/README.md.
 kubernetes-test:

@@ -80,7 +80,7 @@ class Scenario:
     catch_up_timeout_s: float = 1800.0
     standstill_timeout_s: float = 300.0
     """Seconds without any arrival after which a run fails. A slow machine has time as long as
-    something arrives; on a very busy one the first batch of half a million rows takes 300 s.
+    something arrives; on a very busy one the first large batch takes minutes.
     """
 
 

@@ -158,8 +158,8 @@ class Sink(Server):
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": "2",
             # A run of minutes ends before the optimizing compiler pays (150 000 rows: 87 CPU-s with
-            # it, 58 without).
-            "spark.driver.extraJavaOptions": f"{BRIEF_JVM} -Dderby.system.home={self.folder}",
+            # it, 58 without), and before a collector with threads of its own does.
+            "spark.driver.extraJavaOptions": f"{BRIEF_JVM} -XX:+UseSerialGC -Dderby.system.home={self.folder}",
             "spark.sql.warehouse.dir": str(self.folder / "spark-warehouse"),
         }
         return [

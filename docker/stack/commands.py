@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from stack.errors import StackError, Unavailable
@@ -12,12 +12,21 @@ _SHOWN_LINES = 25
 
 
 def run(
-    argv: Sequence[str], *, what: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, stdin: bytes | None = None
+    argv: Sequence[str],
+    *,
+    what: str,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes | None = None,
+    on_line: Callable[[str], None] | None = None,
 ) -> str:
     """Return the standard output of `argv`.
 
-    Raise StackError with `what` and the end of the output if it fails.
+    `on_line` gets each line of its output as it comes. Raise StackError with `what` and the end of
+    the output if it fails.
     """
+    if on_line is not None:
+        return _followed(argv, what=what, cwd=cwd, env=env, on_line=on_line)
     done = subprocess.run(
         argv,
         cwd=cwd,
@@ -28,10 +37,34 @@ def run(
         check=False,
     )
     if done.returncode != 0:
-        lines = (done.stdout + done.stderr).decode(errors="replace").splitlines()
-        shown = "\n  ".join(lines[-_SHOWN_LINES:])
-        raise StackError(f"{what} failed (exit status {done.returncode}): output of {argv[0]}:\n  {shown}")
+        raise _failure(argv, what, done.returncode, (done.stdout + done.stderr).decode(errors="replace").splitlines())
     return done.stdout.decode(errors="replace")
+
+
+def _followed(argv: Sequence[str], *, what: str, cwd: Path | None, env: Mapping[str, str] | None, on_line: Callable[[str], None]) -> str:
+    lines: list[str] = []
+    with subprocess.Popen(
+        argv,
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            lines.append(line.rstrip("\n"))
+            on_line(lines[-1])
+    if running.returncode != 0:
+        raise _failure(argv, what, running.returncode, lines)
+    return "\n".join(lines)
+
+
+def _failure(argv: Sequence[str], what: str, status: int, lines: Sequence[str]) -> StackError:
+    shown = "\n  ".join(lines[-_SHOWN_LINES:])
+    return StackError(f"{what} failed (exit status {status}): output of {argv[0]}:\n  {shown}")
 
 
 def program(name: str, *, install: str) -> str:

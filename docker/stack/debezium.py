@@ -15,8 +15,9 @@ from pathlib import Path, PurePosixPath
 
 from stack.cache import cached
 from stack.commands import run
+from stack.java import java
 from stack.kafka import LOG4J, Kafka
-from stack.maven import jars, java
+from stack.maven import jars
 from stack.process import free_port
 from stack.server import Server
 

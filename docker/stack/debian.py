@@ -13,14 +13,17 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from stack.cache import cached
 from stack.commands import run
 from stack.errors import StackError, Unavailable
+from stack.steps import current
 
+_SIZE = re.compile(r"^'\S+' \S+ (\d+) ", re.MULTILINE)
+"""Size in bytes of a package in what ``apt-get --print-uris`` prints."""
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
@@ -61,18 +64,29 @@ def mirror() -> str | None:
     return None
 
 
-def unpacked(name: str, *, package: str, suite: str, links: Mapping[str, str] | None = None) -> Unpacked:
+def unpacked(
+    name: str,
+    *,
+    package: str,
+    suite: str,
+    links: Mapping[str, str] | None = None,
+    alone: bool = False,
+    installed: Sequence[str] = (),
+    settled: Callable[[Path], None] = lambda _root: None,
+) -> Unpacked:
     """Unpack `package` of Debian's `suite` with all its dependencies as the cache entry `name`.
 
     `package` may name several, separated by spaces. `links` maps paths in the root to the targets
-    of symbolic links that a maintainer script would make. Raise Unavailable if no archive has the
-    package.
+    of symbolic links that a maintainer script would make; `settled` does what else one would. With
+    `alone` dependencies are left out, and `installed` names those that count as installed. Raise
+    Unavailable if no archive has the package.
     """
 
     def fill(folder: Path) -> None:
-        _unpack(folder, package=package, suite=suite)
+        _unpack(folder, package=package, suite=suite, alone=alone, installed=installed)
         for path, target in (links or {}).items():
             (folder / "root" / path).symlink_to(target)
+        settled(folder / "root")
 
     return Unpacked(cached(f"{name}-{suite}", fill) / "root")
 
@@ -86,7 +100,7 @@ def _unflushing() -> Path:
     return next(root.glob("usr/lib/*-linux-gnu*/libeatmydata.so.1"))
 
 
-def _unpack(folder: Path, *, package: str, suite: str) -> None:
+def _unpack(folder: Path, *, package: str, suite: str, alone: bool, installed: Sequence[str]) -> None:
     archive = mirror()
     if archive is None or not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
         raise Unavailable(
@@ -95,7 +109,12 @@ def _unpack(folder: Path, *, package: str, suite: str) -> None:
     state = folder / "apt"
     for part in ("lists/partial", "archives/partial", "none"):
         (state / part).mkdir(parents=True)
-    (state / "status").touch()
+    (state / "status").write_text(
+        "".join(
+            f"Package: {name}\nStatus: install ok installed\nVersion: 99:1\nArchitecture: all\nMaintainer: none\nDescription: none\n\n"
+            for name in installed
+        )
+    )
     signed = f"Signed-By: {_KEYRING}\n" if _KEYRING.exists() else ""
     (state / "archive.sources").write_text(f"Types: deb\nURIs: {archive}\nSuites: {suite}\nComponents: main\n{signed}")
     (state / "apt.conf").write_text(
@@ -115,15 +134,26 @@ Debug::NoLocking "true";
 """
     )
     env = {"APT_CONFIG": str(state / "apt.conf"), "DEBIAN_FRONTEND": "noninteractive"}
+    archives = state / "archives"
+    fetch = ["download"] if alone else ["install", "--yes", "--download-only"]
     try:
+        current().note("reading the list of packages")
         run(["apt-get", "update", "--error-on=any"], what=f"Reading the package list of Debian {suite}", env=env)
-        run(["apt-get", "install", "--yes", "--download-only", *package.split()], what=f"Downloading {package} of Debian {suite}", env=env)
+        uris = ["apt-get", *fetch, "--print-uris", "--quiet", *package.split()]
+        current().expect(archives, sum(int(size) for size in _SIZE.findall(run(uris, what=f"Looking for {package}", env=env))))
+        run(["apt-get", *fetch, *package.split()], what=f"Downloading {package} of Debian {suite}", env=env, cwd=archives)
     # The archive is out of reach, or a private one without this suite.
     except StackError as error:
-        raise Unavailable(str(error)) from error
+        raise Unavailable(
+            f"{error}\nLook at the network and at apt's proxy, or name another archive in DBLOG_DEBIAN_MIRROR, then run make again"
+        ) from error
     (folder / "root").mkdir()
-    for archive_file in sorted((state / "archives").glob("*.deb")):
-        run(["dpkg-deb", "--extract", str(archive_file), str(folder / "root")], what=f"Unpacking {archive_file.name}")
+    for archive_file in sorted(archives.glob("*.deb")):
+        current().note(f"unpacking {archive_file.name}")
+        run(
+            ["dpkg-deb", "--extract", str(archive_file), str(folder / "root")],
+            what=f"{archive_file.name} is broken, or the disk is full ({shutil.disk_usage(folder).free >> 20:,} MiB are free); run make again. Unpacking it",
+        )
     shutil.rmtree(state)
 
 

@@ -5,28 +5,28 @@ Every step notes a hash of its sources in build/stamps and is skipped while it i
 standard library only.
 """
 
-import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from stack.commands import run
 from stack.errors import StackError, Unavailable
-from stack.kafka import Kafka
+from stack.java import link_jdk
+from stack.kafka import Kafka, shared_classes
 from stack.mariadb import MariaDb
 from stack.mysql import MySql
 from stack.postgres import Postgres
 from stack.prometheus import program
 from stack.spark import s3a_jars, spark_jars
+from stack.steps import BOARD, current
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build"
@@ -41,7 +41,7 @@ _PIP = [
     "-m",
     "pip",
     "install",
-    "--quiet",
+    "--progress-bar=off",
     "--disable-pip-version-check",
     f"--constraint={ROOT / 'tests' / 'constraints.txt'}",
 ]
@@ -54,12 +54,10 @@ EXTENSIONS = {
 """Compiled modules of the worker, by their folder below the package."""
 _INCLUDED = ("codecs",)
 """Folders whose .pxi files an extension includes."""
+_PIP_DOES = re.compile(r"\s*(Downloading|Building) (?:\S*/)?(.+)")
+_PIP_INSTALLS = re.compile(r"\s*Installing collected packages: (.+)")
+"""Lines of pip that show how far it is."""
 _EXTENSION_SOURCES = ("*.pyx", "*.pxi", "*.pxd", "*.h")
-
-SILENT_S = 1.0
-"""Seconds below which a step prints nothing."""
-
-REPORT_INTERVAL_S = 15.0
 
 
 def set_up() -> None:
@@ -93,37 +91,10 @@ def step(name: str, sources: Sequence[Path], *, make: Callable[[], None], there:
     if there() and stamp.exists() and stamp.read_text() == _digest(sources):
         return False
     stamp.unlink(missing_ok=True)
-    with progress(name):
+    with BOARD.step(name):
         make()
     _note(name, sources)
     return True
-
-
-@contextlib.contextmanager
-def progress(name: str) -> Iterator[None]:
-    """Print that the step begins, every 15 seconds that it still runs, and how long it took.
-
-    A step of less than a second prints nothing.
-    """
-    started = time.monotonic()
-    ended = threading.Event()
-
-    def report() -> None:
-        if ended.wait(SILENT_S):
-            return
-        print(f"setup: {name} ...", flush=True)
-        while not ended.wait(REPORT_INTERVAL_S):
-            print(f"setup: {name} ... {time.monotonic() - started:.0f} s so far", flush=True)
-
-    reporter = threading.Thread(target=report, daemon=True)
-    reporter.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        reporter.join()
-    if (taken_s := time.monotonic() - started) >= SILENT_S:
-        print(f"setup: {name} done ({taken_s:.0f} s)", flush=True)
 
 
 def _note(name: str, sources: Sequence[Path]) -> None:
@@ -155,13 +126,30 @@ def _make_environment() -> None:
 
 
 def _install_packages() -> None:
-    run([*_PIP, f"--requirement={ROOT / 'tests' / 'requirements.txt'}"], what="Installing tests/requirements.txt")
+    step = current()
+    remedy = "Look at the network, pip's index (pip config list) and the free space, then run make again; pip keeps what it has downloaded"
+
+    def took(line: str) -> None:
+        if found := _PIP_DOES.match(line):
+            step.note(" ".join(found.groups()))
+        elif found := _PIP_INSTALLS.match(line):
+            step.note(f"Installing {found[1].count(',') + 1} packages")
+
+    try:
+        run(
+            [*_PIP, f"--requirement={ROOT / 'tests' / 'requirements.txt'}"],
+            what="Installing tests/requirements.txt",
+            on_line=took,
+        )
+    except StackError as error:
+        raise StackError(f"{error}\n{remedy}") from error
     need_compiler()
     # The build tools are those just installed, so the extension is the same whether pip or the next
     # step builds it.
     run(
         [*_PIP, "--no-build-isolation", "--editable", str(_WORKER), "--editable", str(_SINK)],
         what="Installing connect-worker and spark-sink",
+        on_line=took,
     )
 
 
@@ -234,7 +222,7 @@ def _download(what: str, get: Callable[[], object]) -> object:
     A machine without one server can still use the others: tests skip with the reason, and CI fails.
     """
     try:
-        with progress(what):
+        with BOARD.step(what):
             return get()
     except StackError as missing:
         if os.environ.get("CI") == "true":
@@ -263,8 +251,17 @@ def put_s3a_jars(folder: Path = PYTHON.parents[1] / "share" / "dblog-sink" / "ja
     return made.rename(folder)
 
 
+def _broker() -> None:
+    """Get Kafka, and the archive of its classes, without which the first start takes long."""
+    program, class_path, contained = Kafka(BUILD).program()
+    if contained is None:
+        current().note("an archive of its classes")
+        shared_classes(program[0], class_path)
+
+
 _DOWNLOADS: dict[str, Callable[[], object]] = {
-    "Kafka": Kafka(BUILD).program,
+    "Java": link_jdk,
+    "Kafka": _broker,
     "MariaDB": MariaDb(BUILD).program,
     "MySQL": MySql(BUILD).program,
     "PostgreSQL": Postgres(BUILD).program,

@@ -13,7 +13,8 @@ from stack.cache import cached
 from stack.commands import run
 from stack.containers import LOOPBACK, Container, container, wanted
 from stack.errors import StackError, Unavailable
-from stack.maven import jars, java
+from stack.java import java
+from stack.maven import jars
 from stack.process import free_port
 from stack.server import Server
 

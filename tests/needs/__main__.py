@@ -5,12 +5,14 @@ Exit status 2 when something is missing; then all of it has been printed, with r
 
 import argparse
 import contextlib
+import os
 import sys
 
 from needs.missing import announcement, missing, refusal
 from needs.targets import TARGETS, has_apt, trial
-from stack.environment import progress
 from stack.errors import StackError
+from stack.java import own_path
+from stack.steps import BOARD
 
 
 def main(arguments: list[str]) -> int:
@@ -21,6 +23,8 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     wanted = trial(given.target)
     if not given.make:
+        # What setup has unpacked for itself shows nothing about the machine.
+        os.environ["PATH"] = own_path()
         if found := missing(wanted.needs):
             print(refusal(wanted, found, has_apt=has_apt()), file=sys.stderr)
             return 2
@@ -31,7 +35,7 @@ def main(arguments: list[str]) -> int:
             if made.make is None or made.there():
                 continue
             print(f"{given.target}: {made.what}; some {made.minutes:g} minutes", flush=True)
-            with progress(made.what) if made.is_silent else contextlib.nullcontext():
+            with BOARD.step(made.what) if made.is_silent else contextlib.nullcontext():
                 made.make()
     except KeyboardInterrupt:
         return 130

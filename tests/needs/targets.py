@@ -17,6 +17,7 @@ from needs.missing import Made, Need, Trial
 from stack.cache import cache_folder
 from stack.environment import BUILD, PYTHON
 from stack.helm import clients_entry
+from stack.java import JDK_ENTRY, MAVEN_ENTRY
 from stack.maven import jars_entry
 from stack.spark import ADDED, s3a_jars
 
@@ -29,13 +30,13 @@ _KUBERNETES_MINUTES, _KUBERNETES_GB = 8, 5.0
 
 JAVA = Need(
     "Java 17 or later, which runs Kafka and Spark",
-    partial(machine.version, ["java", "-version"], r'version "(\d+)', (17,)),
+    lambda: None if machine.debian(JDK_ENTRY) is None else machine.version(["java", "-version"], r'version "(\d+)', (17,)),
     "macOS: brew install openjdk@17",
     ("openjdk-17-jdk-headless",),
 )
 JAVAC = Need(
     "a JDK, which compiles the sink's log store for S3",
-    lambda: None if machine.in_cache("log-store-*") else machine.program("javac"),
+    lambda: None if machine.in_cache("log-store-*") or machine.debian(JDK_ENTRY) is None else machine.program("javac"),
     "macOS: brew install openjdk@17",
     ("openjdk-17-jdk-headless",),
 )
@@ -71,7 +72,11 @@ LINUX_X86 = Need("Linux on x86-64", lambda: machine.system(processor=True), "run
 def _maven(*poms: tuple[str, tuple[str, ...]]) -> Need:
     return Need(
         "Maven, which fetches the jars of Kafka and Spark",
-        lambda: None if all(machine.in_cache(jars_entry(name, only=only)) for name, only in poms) else machine.program("mvn"),
+        lambda: (
+            None
+            if all(machine.in_cache(jars_entry(name, only=only)) for name, only in poms) or machine.debian(MAVEN_ENTRY) is None
+            else machine.program("mvn")
+        ),
         "macOS: brew install maven",
         ("maven",),
     )

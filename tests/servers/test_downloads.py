@@ -8,6 +8,7 @@ from stack.cache import cached
 from stack.commands import program
 from stack.database import Database
 from stack.debian import mirror
+from stack.java import java, maven
 
 
 @pytest.fixture(autouse=True)
@@ -59,9 +60,17 @@ def test_a_machine_without_debian_packages_gets_the_names_of_what_to_install(
         kind(tmp_path / "server").start()
 
 
-def test_a_machine_without_maven_gets_the_name_of_what_to_install(bare_machine: None):
-    with pytest.raises(Unavailable, match=r"mvn is not on this machine. Install it: Maven"):
-        program("mvn", install="Maven")
+def test_a_machine_without_java_maven_and_debian_packages_gets_the_names_of_what_to_install(
+    bare_machine: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+
+    with pytest.raises(Unavailable, match=r"Java is not on this machine: .*no apt.* Install a JDK 17 or later"):
+        java()
+    with pytest.raises(Unavailable, match=r"Maven is not on this machine: .*no apt.* Install Maven 3.8 or later"):
+        maven([])
+    with pytest.raises(Unavailable, match=r"promtool is not on this machine. Install it: Prometheus"):
+        program("promtool", install="Prometheus")
 
 
 def test_the_mirror_can_be_chosen(monkeypatch: pytest.MonkeyPatch):

@@ -8,7 +8,7 @@ from typing import Self
 
 import pyspark
 from stack import BRIEF_JVM, GuardedProcess
-from stack.maven import java
+from stack.java import java
 from stack.process import free_port
 
 _HOME = Path(pyspark.__file__).parent
