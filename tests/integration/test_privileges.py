@@ -1,4 +1,4 @@
-"""Privileges that an account lacks: one answer with every GRANT, the README's list, and never a table of which only some rows come."""
+"""Privileges that an account lacks: one answer with every GRANT, the list of the page, and never a table of which only some rows come."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from support.follower import Follower
 from support.servers import execute, new_database
 
-README = Path(__file__).parents[2] / "connect-worker" / "README.md"
+PAGES = Path(__file__).parents[2] / "connect-worker" / "docs"
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_an_account_that_may_read_some_columns_only_is_refused(source: Database,
     assert grants_in(refused(follower)) == [f"GRANT SELECT ON `{database}`.`t` TO {who}"]
 
 
-def test_the_readme_lists_what_is_asked_for(source: Database, account: str) -> None:  # number 34 of the worker's safety
+def test_the_page_of_the_database_lists_what_is_asked_for(source: Database, account: str) -> None:  # number 34 of the worker's safety
     database = new_database(source, "shop")
     follower = Follower(
         source, database, **{"database.user": account, "database.password": "secret", "dblog.watermark.table": "dblog_x.watermark"}
@@ -195,11 +195,9 @@ def test_the_readme_lists_what_is_asked_for(source: Database, account: str) -> N
         for grant in grants_in(refused(follower).split("\nThe last one lets ")[0])
     ]
 
-    # Those of PostgreSQL name its account without a host.
-    reported = [grant for grant in grants_in(README.read_text(encoding="utf-8")) if "'dblog'@'%'" in grant]
-    other = "REPLICATION CLIENT" if source.flavor == "mariadb" else "BINLOG MONITOR"
-    shown = [grant.replace(f"`{database}`", "`inventory`").replace("`dblog_x`", "`dblog`") for grant in asked]
-    assert shown == [grant for grant in reported if other not in grant]
+    page = (PAGES / f"prepare-{source.flavor}.md").read_text(encoding="utf-8")
+    reported = grants_in(page[page.index("CREATE USER") :].partition("```")[0])
+    assert [grant.replace(f"`{database}`", "`shop`").replace("`dblog_x`", "`dblog`") for grant in asked] == reported
 
 
 def test_a_table_of_the_log_that_may_not_be_read_is_an_error_with_its_grant(source: Database, account: str) -> None:

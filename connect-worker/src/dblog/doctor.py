@@ -1,6 +1,8 @@
 """``dblog doctor``: checks a connector's configuration, database and account without a worker.
 
-It reports what is missing, and privileges of the account that the connector does not need.
+It reports what is missing, settings with which the connector may come to harm, and privileges of
+the account that it does not need. A finding about the database names the section of the page on
+preparing it (``dialects/guide.py``).
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ from dblog.cluster.requests import RequestError
 from dblog.cluster.validation import DatabaseCheck, Validator, connector_of, limit_of
 from dblog.config.connector import parse_connector
 from dblog.config.hosts import OPTION as ALLOWED_HOSTS
-from dblog.config.options import split_list
+from dblog.config.options import Settings, split_list
 from dblog.config.properties import parse_properties, read_properties
 from dblog.config.worker_file import resolve_worker_file
+from dblog.dialects.guide import Topic, cited
 from dblog.dialects.registry import kind_of
 from dblog.errors import DblogError, DefiniteError
+
+_TLS_KEYS = ("database.ssl.mode:", "database.sslmode:")
 
 
 def read_connector(path: Path) -> dict[str, str]:
@@ -57,7 +62,7 @@ def examined(config: Mapping[str, str], worker_file: Path | None, check_database
     try:
         outcome = validator.validate(config)
         if not outcome.errors:
-            yield from ((False, text) for text in outcome.warnings)
+            yield from ((False, _with_section(text, connector_of(config).flavor)) for text in outcome.warnings)
         errors = [(name, text) for name, texts in outcome.errors.items() for text in texts]
         yield from ((True, f"{name}: {text}") for name, text in errors)
         resolved, hide = validator.resolved(config)
@@ -66,13 +71,25 @@ def examined(config: Mapping[str, str], worker_file: Path | None, check_database
     except (RequestError, DblogError) as e:
         yield True, str(e)
         return
+    if not errors:
+        yield from ((False, hide(text)) for text in _advice(plugin.flavor, settings, limit_of(resolved)))
     try:
         more = kind_of(plugin.flavor).superfluous(settings, limit_s=limit_of(resolved), abort=Abort())
     except DblogError as e:
         yield True, hide(f"the account's privileges cannot be listed: {e}")
         return
     if more:
-        yield (
-            False,
-            "the account has privileges that the connector does not need; to take them away, run there in this order:\n" + "\n".join(more),
-        )
+        said = cited("the account has privileges that the connector does not need", plugin.flavor, Topic.ACCOUNT)
+        yield False, f"{said}; to take them away, run there in this order:\n" + "\n".join(more)
+
+
+def _advice(flavor: str, settings: Settings, limit_s: float) -> list[str]:
+    try:
+        return kind_of(flavor).advise(settings, limit_s=limit_s, abort=Abort())
+    except DblogError as e:
+        return [f"the server's settings cannot be looked at: {e}"]
+
+
+def _with_section(text: str, flavor: str) -> str:
+    """Return a remark about the connection's TLS with the section that helps."""
+    return cited(text, flavor, Topic.TLS) if text.startswith(_TLS_KEYS) else text

@@ -274,7 +274,8 @@ def test_all_that_is_missing_is_one_list_of_statements_that_names_a_schema_once(
     text = refused(follower_of(postgres, database, **reader), at_start=False)
 
     assert f'ALTER ROLE "{user}" REPLICATION; user ' in text
-    assert text.endswith(f'run there: GRANT USAGE ON SCHEMA "public" TO "{user}"; GRANT SELECT ON "public"."t", "public"."u" TO "{user}";')
+    grants = f'run there: GRANT USAGE ON SCHEMA "public" TO "{user}"; GRANT SELECT ON "public"."t", "public"."u" TO "{user}";'
+    assert text.endswith(f"{grants} (more: prepare-postgres.md#the-account)")
 
 
 def test_a_new_table_that_may_not_be_read_ends_its_own_dump_and_nothing_else(

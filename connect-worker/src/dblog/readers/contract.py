@@ -738,6 +738,13 @@ class DatabaseKind(Protocol):
         Raise ConfigError that names options, else DefiniteError or TransientError.
         """
 
+    def advise(self, settings: Settings, *, limit_s: float, abort: Abort) -> list[str]:
+        """Return sentences for the person who prepares the database, about settings with which a
+        connector can run but may come to harm, such as a log that is kept too briefly.
+
+        Each names the section of the page that helps (``dialects/guide.py``).
+        """
+
     def superfluous(self, settings: Settings, *, limit_s: float, abort: Abort) -> list[str]:
         """Return statements that revoke unneeded privileges of the account, in the order to run
         them.

@@ -20,6 +20,7 @@ from dblog.dialects.mysql.ddl.overrides import Overrides, not_taken, probes
 from dblog.dialects.mysql.task import altered
 from dblog.dialects.mysql.task.dialect import BinlogDialect, rereads, writes_watermarks
 from dblog.dialects.mysql.task.source import BinlogSource
+from dblog.dialects.mysql.wire.advice import advise
 from dblog.dialects.mysql.wire.check import check
 from dblog.dialects.mysql.wire.grants import superfluous
 from dblog.dialects.mysql.wire.session import Session, settings_of
@@ -67,6 +68,19 @@ class BinlogKind:
             require_own_topics(settings, [table.id for table in tables])
             _require_taken(session, overrides, [table.id for table in tables])
             return [*warnings, *describe_unmatched_columns(settings.originals, tables)]
+        finally:
+            session.close()
+
+    def advise(self, settings: Settings, *, limit_s: float, abort: Abort) -> list[str]:
+        """Return advice about the log's retention and the server's replication."""
+        selection = Selection.from_settings(
+            settings.originals,
+            builtin=sql.BUILTIN_DATABASES,
+            never=self.source(settings).signal_tables | {sql.parse_table_name(settings.text("dblog.watermark.table"))},
+        )
+        session = self._connect(settings, limit_s, abort, budget=CHECKS_BUDGET)
+        try:
+            return advise(session, [table.id for table in session.read_catalog(selection.includes)])
         finally:
             session.close()
 

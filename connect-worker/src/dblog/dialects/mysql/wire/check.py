@@ -12,10 +12,12 @@ import socket
 from collections.abc import Collection, Iterable, Sequence
 
 from dblog.core.selection import Parts
+from dblog.dialects.guide import Topic, cited
 from dblog.dialects.mysql.catalog import sql
 from dblog.dialects.mysql.wire.connect import PrivilegeError, open_wire
+from dblog.dialects.mysql.wire.hosting import how_to_set
 from dblog.dialects.mysql.wire.log import announce
-from dblog.dialects.mysql.wire.session import ServerFacts, Session
+from dblog.dialects.mysql.wire.session import ServerFacts, Session, log_bin_off
 from dblog.dialects.mysql.wire.unmatched import describe_unmatched
 from dblog.errors import DefiniteError, TableChangedError
 from dblog.model import Table, TableId
@@ -45,7 +47,7 @@ def check(
     address = session.settings.address
     problem = setting_at_fault(session.facts, address, server_id=server_id, rereads=rereads, read_only=read_only)
     if problem is not None:
-        raise DefiniteError(problem)
+        raise DefiniteError(_cited(session.facts, problem, Topic.SETTINGS))
     user = session.current_user()
     unmatched = describe_unmatched(session, named, [table.id for table in tables])
     missing: list[str] = []
@@ -59,7 +61,8 @@ def check(
         missing.append(sql.grant_watermarks(watermarks, user))
     if missing:
         # Statements have lines of their own, to be copied, with no explanation between them.
-        message = "\n".join([f"the account {user} at {address} lacks privileges; run there:", *dict.fromkeys(missing)])
+        lacks = _cited(session.facts, f"the account {user} at {address} lacks privileges", Topic.ACCOUNT)
+        message = "\n".join([f"{lacks}; run there:", *dict.fromkeys(missing)])
         if watermarks is not None and lacks_watermarks:
             by_hand = sql.setup_watermarks(watermarks, user)
             message += (
@@ -89,24 +92,21 @@ def check(
 def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int, rereads: bool = False, read_only: bool = False) -> str | None:
     """Return the first setting that makes the log unusable, with its remedy; None if there is none."""
     if not facts.log_bin:
-        return f"the server at {address} writes no binary log; start it with log_bin (and binlog_format=ROW) in its configuration"
+        return log_bin_off(address, facts.hosting)
     if facts.binlog_format != "ROW":
         return (
-            f"the server at {address} logs with binlog_format={facts.binlog_format}; run: SET GLOBAL binlog_format = 'ROW'; "
-            "(and set it in the server's configuration; sessions that are open keep the old format until they reconnect)"
+            f"the server at {address} logs with binlog_format={facts.binlog_format}; {how_to_set(facts.hosting, 'binlog_format', 'ROW')}; "
+            "sessions that are open keep the old format until they reconnect"
         )
     if facts.row_image not in ("FULL", "FULL_NODUP", "NOBLOB") and not rereads:
         return (
-            f"the server at {address} logs with binlog_row_image={facts.row_image}, which leaves columns out; run: SET "
-            "GLOBAL binlog_row_image = 'FULL'; "
-            "(and set it in the server's configuration); or set dblog.row.image.missing=reread: changed rows are then read again from their table, so "
+            f"the server at {address} logs with binlog_row_image={facts.row_image}, which leaves columns out; "
+            f"{how_to_set(facts.hosting, 'binlog_row_image', 'FULL')}; "
+            "or set dblog.row.image.missing=reread: changed rows are then read again from their table, so "
             "they may come newer than the change, updates without the row before, and deletes with the key only"
         )
     if facts.server_id == 0:
-        return (
-            f"the server at {address} has server_id=0 and so refuses to send its log; run: SET GLOBAL server_id = 1; "
-            "(and set it in its configuration)"
-        )
+        return f"the server at {address} has server_id=0 and so refuses to send its log; {how_to_set(facts.hosting, 'server_id', '1')}"
     if facts.server_id == server_id:
         return (
             f"database.server.id={server_id} is the id of the server at {address} itself; choose another one that no "
@@ -115,8 +115,7 @@ def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int, reread
     if not facts.ordered_commits:
         return (
             f"the server at {address} runs with binlog_order_commits=OFF, so what the log shows may not be visible "
-            "yet, and no watermark is safe; "
-            "run: SET GLOBAL binlog_order_commits = ON;"
+            f"yet, and no watermark is safe; {how_to_set(facts.hosting, 'binlog_order_commits', 'ON')}"
         )
     if read_only and not facts.uses_gtids:
         return (
@@ -126,33 +125,43 @@ def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int, reread
     return None
 
 
+def _cited(facts: ServerFacts, sentence: str, topic: Topic) -> str:
+    return cited(sentence, facts.flavor, topic, facts.hosting)
+
+
 def warnings(facts: ServerFacts, address: str) -> list[str]:
     """Return the warnings about settings that deserve attention but stop nothing."""
     out = []
     if facts.row_image == "NOBLOB":
         out.append(
             f"the server at {address} logs with binlog_row_image=NOBLOB: large objects that an update leaves alone are not in the log, and their "
-            "columns get the unavailable.value.placeholder, also beside a changed key, where nobody has the value; SET GLOBAL binlog_row_image = 'FULL' logs "
-            "whole rows"
+            "columns get the unavailable.value.placeholder, also beside a changed key, where nobody has the value; for whole rows "
+            f"{how_to_set(facts.hosting, 'binlog_row_image', 'FULL')}"
         )
     if facts.row_image == "MINIMAL":
         out.append(
             f"the server at {address} logs with binlog_row_image=MINIMAL: changed rows are read again from their table "
             "(dblog.row.image.missing=reread), so they may come newer than the change, updates without the row before, and deletes with the key only; "
-            "SET GLOBAL binlog_row_image = 'FULL' logs whole rows"
+            f"for whole rows {how_to_set(facts.hosting, 'binlog_row_image', 'FULL')}"
         )
     if facts.row_metadata != "FULL":
         known = facts.row_metadata or "not available"
         out.append(
             f"binlog_row_metadata is {known} at {address}: the log does not name columns, so schemas follow from DDL statements alone; "
-            "SET GLOBAL binlog_row_metadata = 'FULL' (MySQL 8.0, MariaDB 10.5 and later) makes them certain"
+            f"to make them certain (MySQL 8.0, MariaDB 10.5 and later) {how_to_set(facts.hosting, 'binlog_row_metadata', 'FULL')}"
         )
     if facts.flavor == "mysql" and not facts.uses_gtids:
         out.append(
             f"gtid_mode is {facts.gtid_mode} at {address}: the connector follows file and offset, which mean nothing "
             "on another server after a failover"
         )
-    return out
+    if facts.json_differences and facts.row_image != "FULL":
+        out.append(
+            f"the server at {address} logs changed JSON documents as differences (binlog_row_value_options=PARTIAL_JSON), and with "
+            f"binlog_row_image={facts.row_image} without the document before: an update of one ends the task; "
+            f"{how_to_set(facts.hosting, 'binlog_row_value_options', '')}"
+        )
+    return [_cited(facts, text, Topic.SETTINGS) for text in out]
 
 
 def _replica_warnings(session: Session) -> list[str]:
@@ -162,7 +171,7 @@ def _replica_warnings(session: Session) -> list[str]:
         f"the server at {session.settings.address} is a replica with log_slave_updates=OFF: what reaches it by replication is not in its "
         "log and will be missed; turn it on there, or read from the primary"
     )
-    return [warning]
+    return [_cited(session.facts, warning, Topic.REPLICAS)]
 
 
 def _table_warnings(session: Session, captured: set[TableId]) -> list[str]:
@@ -180,7 +189,7 @@ def versioning_warnings(session: Session, captured: set[TableId]) -> list[str]:
         f"these tables at {session.settings.address} are system-versioned, so the log mixes their history with their present rows, and their "
         f"topics will not fold to the present table; leave them out with table.exclude.list: {_named(tables)}"
     )
-    return [warning]
+    return [_cited(session.facts, warning, Topic.TABLES)]
 
 
 def _named(things: Sequence[object]) -> str:
@@ -193,9 +202,8 @@ def cascade_warnings(session: Session, captured: set[TableId]) -> list[str]:
     cascades = session.cascades(lambda table: table in captured)
     if not cascades:
         return []
-    return [
-        f"rows changed by these foreign keys' actions are not in the log of {session.settings.address} and will be missed: {_named(cascades)}"
-    ]
+    warning = f"rows changed by these foreign keys' actions are not in the log of {session.settings.address} and will be missed: {_named(cascades)}"
+    return [_cited(session.facts, warning, Topic.TABLES)]
 
 
 # -- privileges ------------------------------------------------------------------------------------
@@ -263,8 +271,12 @@ def _hidden_warnings(session: Session, user: str, named: Parts, databases: Colle
     """
     whole = {(database or "").lower() for database, table in named if table is None and database is not None}
     return [
-        f"the account {user} may read some tables of {database} only, and sees no others; a table that the log names and it may not read will end the "
-        f"task; {sql.grant_database(database, user)} or name the tables in table.include.list"
+        _cited(
+            session.facts,
+            f"the account {user} may read some tables of {database} only, and sees no others; a table that the log names and it may not read will end the "
+            f"task; {sql.grant_database(database, user)} or name the tables in table.include.list",
+            Topic.ACCOUNT,
+        )
         for database in sorted(databases)
         if database.lower() in whole and _denied(session, TableId(database, sql.NO_SUCH_NAME))
     ]
@@ -310,7 +322,7 @@ def _check_filters(session: Session, tables: Iterable[TableId], watermarks: Tabl
             f"the server at {session.settings.address} keeps these databases out of its log: {', '.join(left_out)}; "
             "change binlog-do-db or binlog-ignore-db in its configuration"
         )
-        raise DefiniteError(message)
+        raise DefiniteError(_cited(session.facts, message, Topic.SETTINGS))
 
 
 # -- the watermark table ---------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dblog.core.successor import Answering, Receives, Waits, Why, verdict_on
+from dblog.dialects.guide import Hosting
 from dblog.dialects.mysql.binlog.identity import FILE_BEGIN, KnownLog, LogEnd, why_other_log
 from dblog.dialects.mysql.binlog.position import GtidSet, file_index
 from dblog.dialects.mysql.catalog import information_schema, sql
@@ -31,6 +32,7 @@ from dblog.dialects.mysql.wire.connect import (
     version_of,
 )
 from dblog.dialects.mysql.wire.guarded import CATALOG_BYTES_MAX
+from dblog.dialects.mysql.wire.hosting import HOSTING_VARIABLES, hosting_of
 from dblog.dialects.mysql.wire.log import LogConnection, announce
 from dblog.dialects.mysql.wire.marks import owned_gtids
 from dblog.dialects.mysql.wire.replication import received_by
@@ -44,6 +46,7 @@ _VARIABLES = (
     "binlog_order_commits", "binlog_checksum", "log_bin_compress", "log_slave_updates", "log_replica_updates", "gtid_mode",
     "server_id", "server_uuid", "lower_case_table_names", "sql_mode", "character_set_server", "collation_server", "version",
     "version_comment", "innodb_native_foreign_keys", "read_only", "super_read_only", "system_time_zone",
+    "binlog_row_value_options", *HOSTING_VARIABLES,
 )  # fmt: skip
 
 _PICOSECONDS_OF_MS = 1_000_000_000
@@ -54,6 +57,7 @@ _WAITS = Waits()
 HONEST_TRIES_MAX, HONEST_INTERVAL_S = 50, 0.01
 
 _RETENTION = "'binlog_expire_logs_seconds', 'expire_logs_days', 'binlog_expire_logs_auto_purge'"
+_BYTES = "SELECT TABLE_NAME, DATA_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
 _ROWS = "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
 
 
@@ -93,6 +97,10 @@ class ServerFacts:
     """True if rows changed by ON DELETE / UPDATE actions are in the log (MySQL 9.6: foreign keys
     moved to the SQL layer).
     """
+    json_differences: bool
+    """True if the log has changed JSON documents as differences (binlog_row_value_options)."""
+    hosting: Hosting
+    """The managed service that runs the server, as far as its variables and its name show."""
 
     @property
     def uses_gtids(self) -> bool:
@@ -162,7 +170,7 @@ class Session:
     def _read_facts(self) -> ServerFacts:
         names = ", ".join(f"'{name}'" for name in _VARIABLES)
         rows = self.query(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})", doing="reading the server's variables")
-        return read_facts({str(name).lower(): str(value) for name, value in rows})
+        return read_facts({str(name).lower(): str(value) for name, value in rows}, host=self.settings.host)
 
     def limit_lock_waits(self, limit_s: int) -> None:
         """Let later statements wait at most this long for a table that another session locks (MySQL
@@ -210,7 +218,7 @@ class Session:
         """
         rows = self._wire.query_named(self.status_statement, doing="reading the log's position")
         if not rows:
-            raise DefiniteError(log_bin_off(self.settings.address))
+            raise DefiniteError(log_bin_off(self.settings.address, self.facts.hosting))
         return {name.lower(): str(value or "") for name, value in rows[0].items()}
 
     def current_position(self) -> tuple[str, int, str]:
@@ -288,6 +296,14 @@ class Session:
             doing="reading how much of the log is kept",
         )
         return min((int(value) for _, value in rows if int(value)), default=None)
+
+    def data_bytes(self, tables: Sequence[TableId]) -> int:
+        """Return the size of these tables' rows by the catalog's statistics, without indexes."""
+        found: dict[TableId, int] = {}
+        for database in sorted({table.database for table in tables}):
+            rows = self.query(_BYTES, (database,), doing="reading the sizes of tables")
+            found |= {TableId(database, str(name)): int(size or 0) for name, size in rows}
+        return sum(found.get(table, 0) for table in tables)
 
     def now_s(self) -> float:
         """Return the time of the server's clock, in seconds."""
@@ -658,9 +674,18 @@ WHERE LOWER(k.COLUMN_NAME) = LOWER(%s) AND r.UPDATE_RULE IN ('CASCADE', 'SET NUL
 """
 
 
-def log_bin_off(address: str) -> str:
+def log_bin_off(address: str, hosting: Hosting) -> str:
     """Return the sentence for a server without a log."""
-    return f"the server at {address} writes no binary log; start it with log_bin (and binlog_format=ROW) in its configuration"
+    match hosting:
+        case Hosting.RDS:
+            remedy = "turn automated backups on (a backup retention period above 0)"
+        case Hosting.AURORA:
+            remedy = "read from the writer, with binlog_format=ROW in the cluster's parameter group (reboot it)"
+        case Hosting.CLOUD_SQL:
+            remedy = "turn point-in-time recovery on (gcloud sql instances patch NAME --enable-bin-log)"
+        case _:
+            remedy = "start it with log_bin (and binlog_format=ROW) in its configuration"
+    return f"the server at {address} writes no binary log; {remedy}"
 
 
 LOCK_WAIT_S = 60
@@ -693,8 +718,10 @@ def connect(settings: ConnectSettings, *, again: bool = False) -> Session:
     return session
 
 
-def read_facts(variables: dict[str, str]) -> ServerFacts:
-    """Return the facts in SHOW GLOBAL VARIABLES, for both flavors."""
+def read_facts(variables: dict[str, str], *, host: str = "") -> ServerFacts:
+    """Return the facts in SHOW GLOBAL VARIABLES, for both flavors. ``host`` is the name by which
+    the server is reached.
+    """
     text = variables["version"]
     mariadb = "mariadb" in text.lower() or "mariadb" in variables.get("version_comment", "").lower()
     native_keys = variables.get("innodb_native_foreign_keys")
@@ -722,6 +749,8 @@ def read_facts(variables: dict[str, str]) -> ServerFacts:
         ordered_commits=on("binlog_order_commits", "ON"),
         logs_replicated=on("log_replica_updates", variables.get("log_slave_updates", "OFF")),
         cascades_logged=native_keys is not None and native_keys.upper() in ("OFF", "0"),
+        json_differences="PARTIAL_JSON" in variables.get("binlog_row_value_options", "").upper(),
+        hosting=hosting_of(variables, host),
     )
 
 

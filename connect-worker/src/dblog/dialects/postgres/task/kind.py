@@ -22,6 +22,7 @@ from dblog.dialects.postgres.task.altered import check_altered
 from dblog.dialects.postgres.task.checked import check_configured
 from dblog.dialects.postgres.task.connections import by_root
 from dblog.dialects.postgres.task.source import PostgresSource
+from dblog.dialects.postgres.wire.advice import advise
 from dblog.dialects.postgres.wire.connect import settings_of
 from dblog.dialects.postgres.wire.session import Session, connect
 from dblog.dialects.postgres.wire.slot import follow_publication
@@ -58,6 +59,14 @@ class PostgresKind:
             require_own_topics(settings, [table.id for table in tables])
             _require_taken(session, overrides, [table.id for table in tables])
             return [*warnings, *describe_unmatched_columns(settings.originals, tables)]
+        finally:
+            session.close()
+
+    def advise(self, settings: Settings, *, limit_s: float, abort: Abort) -> list[str]:
+        """Return advice about slots, senders and a standby."""
+        session = self._connect(settings, limit_s, abort)
+        try:
+            return advise(session, slot=settings.text("slot.name"))
         finally:
             session.close()
 

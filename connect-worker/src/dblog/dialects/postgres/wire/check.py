@@ -10,9 +10,11 @@ from collections.abc import Set as AbstractSet
 from dblog.config.namespaces import Namespace
 from dblog.core.selection import KeyRule, Parts, message_key
 from dblog.core.unmatched_tables import LOOKED_AT_MAX, describe_unmatched_tables
+from dblog.dialects.guide import Hosting, Topic, cited, section
 from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.catalog.tables import is_deferrable
 from dblog.dialects.postgres.wire.connect import LockedError, PrivilegeError
+from dblog.dialects.postgres.wire.hosting import hosting_of, how_to_set
 from dblog.dialects.postgres.wire.lock_waits import LockWaits
 from dblog.dialects.postgres.wire.search_path import describe_open_schemas
 from dblog.dialects.postgres.wire.session import Session
@@ -55,31 +57,30 @@ def check(
     - ``starts``: True if a task starts. It runs on without tables that it may not read, so these
       give warnings.
     """
-    missing: list[str] = []
     warnings: list[str] = []
-    standby = session.is_standby
-    missing += _settings(session, standby=standby, read_only=read_only)
-    if "origin" in further and session.version < _ORIGIN_SINCE:
-        missing.append(
-            f"slot.stream.params has origin, which is of PostgreSQL 16, and the server at {session.settings.address} runs {session.version // 10000}; "
-            "remove the key"
-        )
-    missing += _role(session)
-    missing += _slot(session, slot, reader, warnings)
-    missing += _publication(session, publication, autocreate, tables, standby=standby)
-    (warnings if starts else missing).extend(_readable(session, tables))
-    if missing:
-        # Statements end with a semicolon too.
-        raise DefiniteError("; ".join(missing).replace(";; ", "; "))
+    standby, hosting = session.is_standby, hosting_of(session)
+    unreadable = _readable(session, tables)
+    found = (
+        (Topic.SETTINGS, [*_settings(session, hosting, standby=standby, read_only=read_only), *_options(session, further)]),
+        (Topic.ACCOUNT, _role(session, hosting)),
+        (Topic.RETENTION, _slot(session, slot, reader, warnings)),
+        (Topic.PUBLICATION, _publication(session, publication, autocreate, tables, standby=standby)),
+        (Topic.ACCOUNT, [] if starts else unreadable),
+    )
+    if missing := [sentence for _, sentences in found for sentence in sentences]:
+        # Statements end with a semicolon too. The sections come last, so that none is between two statements.
+        sections = dict.fromkeys(section("postgres", topic, hosting) for topic, sentences in found if sentences)
+        raise DefiniteError(f"{'; '.join(missing).replace(';; ', '; ')} (more: {', '.join(sections)})")
+    warnings += _cited(unreadable, Topic.ACCOUNT, hosting)
     unmatched = describe_unmatched_tables(named, [table.id for table in tables], lambda: _visible(session), namespace=Namespace.SCHEMA)
     by_id = {table.id: table for table in tables}
     identities = session.replica_identities(lambda table: table in by_id)
     return [
         *warnings,
         *unmatched,
-        *without_identity(by_id, identities),
-        *without_values(by_id, identities, cannot_show),
-        *without_message_key(by_id, identities, key_rules),
+        *_cited(without_identity(by_id, identities), Topic.TABLES, hosting),
+        *_cited(without_values(by_id, identities, cannot_show), Topic.TABLES, hosting),
+        *_cited(without_message_key(by_id, identities, key_rules), Topic.TABLES, hosting),
         *_absent_signal_tables(session, signal_tables),
         *describe_open_schemas(session.wire),
         *_of_publication(session, publication, by_id, by_root=by_root, signal_tables=signal_tables, filled=autocreate == "filtered"),
@@ -96,7 +97,11 @@ def _visible(session: Session) -> list[TableId]:
     return [TableId(schema, name) for schema, name in rows]
 
 
-def _settings(session: Session, *, standby: bool, read_only: bool) -> list[str]:
+def _cited(sentences: Iterable[str], topic: Topic, hosting: Hosting) -> list[str]:
+    return [cited(sentence, "postgres", topic, hosting) for sentence in sentences]
+
+
+def _settings(session: Session, hosting: Hosting, *, standby: bool, read_only: bool) -> list[str]:
     address = session.settings.address
     level = session.setting("wal_level")
     if standby and session.version < _STANDBY_SINCE:
@@ -114,23 +119,37 @@ def _settings(session: Session, *, standby: bool, read_only: bool) -> list[str]:
         )
     if level != "logical":
         missing.append(
-            f"the server at {address} has wal_level={level}, so its log holds no rows; run there ALTER SYSTEM SET wal_level = 'logical'; and restart it"
+            f"the server at {address} has wal_level={level}, so its log holds no rows; {how_to_set(hosting, 'wal_level', 'logical')}"
         )
     if session.setting("max_wal_senders") == "0":
         missing.append(
-            f"the server at {address} has max_wal_senders=0, so nobody may read its log; run there ALTER SYSTEM SET max_wal_senders = 10; and restart it"
+            f"the server at {address} has max_wal_senders=0, so nobody may read its log; {how_to_set(hosting, 'max_wal_senders', '10')}"
         )
     return missing
 
 
-def _role(session: Session) -> list[str]:
+def _options(session: Session, further: Collection[str]) -> list[str]:
+    """Return the sentence about an option of the plugin that the server's version lacks."""
+    if "origin" not in further or session.version >= _ORIGIN_SINCE:
+        return []
+    return [
+        (
+            f"slot.stream.params has origin, which is of PostgreSQL 16, and the server at {session.settings.address} runs {session.version // 10000}; "
+            "remove the key"
+        )
+    ]
+
+
+def _role(session: Session, hosting: Hosting) -> list[str]:
     user = session.settings.user
     allowed = session.wire.one(
         "SELECT r.rolsuper OR r.rolreplication OR EXISTS (SELECT FROM pg_catalog.pg_roles m WHERE m.rolname IN ('rds_replication', 'rds_superuser', "
         "'azure_pg_admin') AND pg_catalog.pg_has_role(r.oid, m.oid, 'member')) FROM pg_catalog.pg_roles r WHERE r.rolname = current_user",
         doing="reading the account's privileges",
     )
-    return [] if allowed else [f"user '{user}' may not read the log; run there: ALTER ROLE {sql.quote(user)} REPLICATION;"]
+    amazon = hosting in (Hosting.RDS, Hosting.AURORA)
+    grant = f"GRANT rds_replication TO {sql.quote(user)};" if amazon else f"ALTER ROLE {sql.quote(user)} REPLICATION;"
+    return [] if allowed else [f"user '{user}' may not read the log; run there: {grant}"]
 
 
 def _slot(session: Session, name: str, reader: str, warnings: list[str]) -> list[str]:
