@@ -35,6 +35,7 @@ def chunk_marker(
     schemas: dict[str, str] | None = None,
     low_ts_ms: int | None = None,
     own_left: bool | None = None,
+    rows_passed: int | None = None,
 ) -> dict[str, Any]:
     """Return the marker of a chunk with ``read`` rows between a low and a high watermark."""
     database, table = topic.split(".")[-2:]
@@ -65,6 +66,7 @@ def chunk_marker(
         "schemas": schemas,
         "low_ts_ms": low_ts_ms,
         "own_left": own_left,
+        "rows_passed": rows_passed,
     }
 
 

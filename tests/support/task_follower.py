@@ -24,6 +24,7 @@ from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
 from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.task import ReaderTask
+from dblog.transforms.configuration import chain_of
 from support.history import FakeHistoryLog
 
 TIMEOUT_S = 120.0
@@ -94,7 +95,15 @@ class TaskFollower:
         settings = parse_connector(self.options, self.config)
         source = self.source_of(settings)
         key, value = converters_of({}, self.config, own_registry=None)
-        records = Records(settings=settings, plans=source.plans, key_converter=key, value_converter=value, clock=SystemClock(), task=0)
+        records = Records(
+            settings=settings,
+            plans=source.plans,
+            key_converter=key,
+            value_converter=value,
+            clock=SystemClock(),
+            task=0,
+            chain=chain_of(self.config),
+        )
         return Parts(settings=settings, source=source, records=records)
 
     def new_task(self) -> ReaderTask:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 OffsetMap = Mapping[str, str | int | float | bool | None]
 """A source offset as Kafka Connect stores it: flat, primitives only (Connect's
@@ -194,6 +195,10 @@ class Segment:
     partition: int | None = None
     context_headers: bool = True
     way_out: str = ""
+    schemas: tuple[Any, Any] | None = None
+    """Schemas of key and value if a chain of transforms has not seen the records yet; their bytes
+    are Avro without frame then. None for finished records.
+    """
 
 
 @dataclass(slots=True, eq=False)

@@ -54,7 +54,7 @@ def test_the_file_is_the_schema_that_is_written(name, schema):
     assert json.loads((FOLDER / f"{name}.avsc").read_text()) == json.loads(avro.avro_text(schema))
 
 
-NEWEST = ("dump", "mode", "begins", "scope", "fingerprints", "schemas", "low_ts_ms", "own_left")
+NEWEST = ("dump", "mode", "begins", "scope", "fingerprints", "schemas", "low_ts_ms", "own_left", "rows_passed")
 
 
 @pytest.mark.parametrize("newest", [NEWEST[-1:], NEWEST[-2:], NEWEST[-4:], NEWEST])

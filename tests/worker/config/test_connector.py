@@ -145,8 +145,6 @@ def test_keys_nobody_knows_are_ignored_and_kept():
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("transforms", "unwrap"),
-        ("predicates", "p"),
         ("exactly.once.support", "required"),
         ("connector.plugin.version", "[1.0,2.0)"),
         ("snapshot.mode", "custom"),

@@ -39,13 +39,11 @@ def test_a_key_of_another_version_or_of_the_connector_for_another_database_is_na
     assert unknown_keys(options, [key]) == {key: meant}
 
 
-def test_known_keys_aliases_and_the_keys_of_clients_converters_and_transforms_are_not_unknown():
+def test_known_keys_aliases_and_the_keys_of_clients_and_converters_are_not_unknown():
     names = [name for option in MYSQL_OPTIONS for name in (option.name, *option.aliases)]
     families = [
         "producer.override.linger.ms",
         "value.converter.schema.registry.url",
-        "transforms.unwrap.type",
-        "predicates.p.type",
         "topic.creation.default.partitions",
         "schema.history.internal.producer.security.protocol",
         "column.mask.with.3.chars",

@@ -115,7 +115,7 @@ def test_what_this_worker_does_not_do_is_refused_by_name(worker):
         name="a",
         transforms="unwrap",
         **{
-            "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
+            "transforms.unwrap.type": "io.debezium.transforms.tracing.ActivateTracingSpan",
             "exactly.once.support": "required",
             "snapshot.mode": "custom",
             "column.mask.with.many.chars": "shop.customers.email",
@@ -125,7 +125,13 @@ def test_what_this_worker_does_not_do_is_refused_by_name(worker):
 
     errors = errors_of(validate(worker, config))
 
-    assert set(errors) == {"transforms", "exactly.once.support", "snapshot.mode", "column.mask.with.many.chars", "message.key.columns"}
+    assert set(errors) == {
+        "transforms.unwrap.type",
+        "exactly.once.support",
+        "snapshot.mode",
+        "column.mask.with.many.chars",
+        "message.key.columns",
+    }
     assert errors["exactly.once.support"] == [
         "Invalid value required for configuration exactly.once.support: This worker does not have exactly-once source support enabled."
     ]

@@ -17,6 +17,7 @@ from dblog.config.placeholders import refused_placeholders
 from dblog.config.plugins import Plugin
 from dblog.config.secret_values import shown_name
 from dblog.config.unknown_keys import describe_unknown, unknown_keys, without_effect
+from dblog.transforms.configuration import configured
 
 _NEVER_READ = "no effect here: this connector keeps no such history, and neither does Debezium's; the key can be removed"
 
@@ -47,9 +48,8 @@ def doubts(plugin: Plugin, properties: Mapping[str, str | None]) -> list[str]:
     value that takes much from other connectors, placeholder that is refused today, and insecure choice. Secrets are not hidden yet.
     """
     read = plugin.read_keys(properties)
-    found = (
-        describe_unknown(unknown_keys(plugin.options, read)) | without_effect(plugin.options, read) | other_defaults(plugin.options, read)
-    )
+    options = (*plugin.options, *configured(read).options)
+    found = describe_unknown(unknown_keys(options, read)) | without_effect(options, read) | other_defaults(plugin.options, read)
     found |= large_values(plugin.options, read)
     found |= dict.fromkeys(refused_placeholders(plugin.options, read), _SHOWN_PLACEHOLDER)
     found |= {name: _NEVER_READ for name in properties if name not in read}

@@ -14,6 +14,7 @@ from dblog.config.connector import parse_connector
 from dblog.config.plugins import find_connector
 from dblog.config.providers import Provider, resolve
 from dblog.errors import ConfigError, DblogError
+from dblog.transforms.configuration import chain_of
 
 
 class LocalConnectors:
@@ -73,6 +74,7 @@ class LocalConnectors:
             hide = hider(resolution, view.config, plugin, of_worker=self._hidden)
             try:
                 parse_connector(plugin.options, resolution.values)
+                chain_of(resolution.values)
             except DblogError as e:
                 return hide(f"The configuration of connector {view.name} cannot be used: {e}")
         except DblogError as e:

@@ -39,6 +39,7 @@ from dblog.config.worker import WorkerConfig
 from dblog.errors import ConfigError, DefiniteError, TransientError
 from dblog.observe.hidden import Hidden, forms_of
 from dblog.readers.reserved_topics import check_topics
+from dblog.transforms.configuration import Configured, configured
 
 DatabaseCheck = Callable[[str, Settings, float, Abort], Sequence[str] | None]
 """Connects to the database and checks it. Returns warnings.
@@ -131,7 +132,10 @@ class Validator:
         resolution = resolve({name: text for name, text in read.items() if name not in shown}, self._providers)
         require_few(secrets_of(resolution, properties, plugin.options))
         with self._computing:
-            checked, errors, unknown = self._checked_here(plugin, read, resolution, shown)
+            transforms = configured(
+                {**read, **{name: text for name, text in resolution.values.items() if name not in shown}}, shown=resolution.placeholders
+            )
+            checked, errors, unknown = self._checked_here(plugin, read, resolution, shown, transforms)
             hide_own = hide = hider(resolution, properties, plugin)
             usual = [hide_own(text) for text in ordinary(plugin, properties)]
             found = [text for text in map(hide_own, doubts(plugin, properties)) if text not in usual]
@@ -154,11 +158,12 @@ class Validator:
             # the value of a placeholder.
             errors = {name if name in properties else hide(name): texts for name, texts in errors.items()}
             errors = {name: [_shortened(hide(text), hide(properties.get(name) or "")) for text in texts] for name, texts in errors.items()}
-            infos = config_infos(str(properties["connector.class"]).strip(), plugin.options, read, errors, unknown=unknown)
+            options = (*transforms.options, *plugin.options)
+            infos = config_infos(str(properties["connector.class"]).strip(), options, read, errors, unknown=unknown)
         return Validation(infos, errors, Remarks(doubts=tuple(found), ordinary=tuple(usual)))
 
     def _checked_here(
-        self, plugin: Plugin, properties: Properties, resolution: Resolution, shown: Mapping[str, list[str]]
+        self, plugin: Plugin, properties: Properties, resolution: Resolution, shown: Mapping[str, list[str]], transforms: Configured
     ) -> tuple[Checked, dict[str, list[str]], dict[str, str | None]]:
         """Return values, messages and unknown names as far as they are known without asking a
         server.
@@ -173,12 +178,13 @@ class Validator:
             errors.setdefault(name, []).extend(texts)
         errors |= shown
         for refused in (
+            {name: list(texts) for name, texts in transforms.errors.items()},
             check_connector_clients(resolution.values, self._override_policy),
             check_hosts(resolution.values, self._allowed_hosts),
         ):
             for name, texts in refused.items():
                 errors.setdefault(name, []).extend(texts)
-        unknown = unknown_keys(plugin.options, properties)
+        unknown = unknown_keys((*plugin.options, *transforms.options), properties)
         for name, meant in unknown.items():
             # The value may be missing because its name is misspelt.
             if meant in errors and meant not in properties:

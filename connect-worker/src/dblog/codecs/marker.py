@@ -62,6 +62,7 @@ MARKER_VALUE = struct(
     ("schemas", VERIFIED_SCHEMAS.as_optional()),
     ("low_ts_ms", OPTIONAL_INT64),
     ("own_left", Schema(kind=Kind.BOOLEAN, optional=True)),
+    ("rows_passed", OPTIONAL_INT64),
     version=1,
 )
 """Schema of a marker. New fields are added at the end, with a default: then readers with the old

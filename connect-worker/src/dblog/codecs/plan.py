@@ -186,6 +186,13 @@ class TablePlan:
     skip_unchanged: bool = False
     unavailable: str = "__debezium_unavailable_value"
     """ASCII text that replaces a large object which the log left out."""
+    transformed: bool = False
+    """True if the records pass a chain of transforms before they are written."""
+
+    @property
+    def unwritten_schemas(self) -> tuple[Schema | None, Schema] | None:
+        """Schemas of key and value for the chain of transforms; None if records need none."""
+        return (self.key_schema, self.value_schema) if self.transformed else None
 
 
 def distinguishes_rows(plan: TablePlan) -> bool:

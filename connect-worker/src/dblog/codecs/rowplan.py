@@ -11,20 +11,17 @@ event share one source block; each row adds its number to D7's low number.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import date
-from decimal import Context, Decimal
 from typing import Any, Literal, Protocol
 from zlib import crc32
 
 from dblog.codecs import avro
 from dblog.codecs.fingerprint import Fingerprints, fingerprint, row_schema
-from dblog.codecs.javatext import double_text, float_text
+from dblog.codecs.header_text import struct_text
 from dblog.codecs.plan import RowContext, TablePlan
-from dblog.codecs.schema import Kind, Schema
+from dblog.codecs.schema import Schema
 from dblog.codecs.transactions import TransactionOrder
 from dblog.errors import DefiniteError
 from dblog.model import Headers
@@ -457,62 +454,4 @@ def key_text(plan: TablePlan, row: Mapping[str, Any]) -> str:
     (org.apache.kafka.connect.data.Values.append).
     """
     assert plan.key_schema is not None
-    return _struct_text(plan.key_schema, row)
-
-
-def _struct_text(schema: Schema, value: Mapping[str, Any]) -> str:
-    members = (f"{_quoted(f.name)}:{_member_text(f.schema, value.get(f.name))}" for f in schema.fields)
-    return "{" + ",".join(members) + "}"
-
-
-def _member_text(schema: Schema, value: Any) -> str:
-    if value is None:
-        return "null"
-    if schema.name in _DATE_UNITS:
-        return _java_date(int(value) * _DATE_UNITS[schema.name])
-    match schema.kind:
-        case Kind.BOOLEAN:
-            return "true" if value else "false"
-        case Kind.STRING:
-            return _quoted(value)
-        case Kind.BYTES if schema.name == avro.DECIMAL:
-            scale = int(dict(schema.parameters).get("scale", "0"))
-            return str(Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, Context(prec=100)))
-        case Kind.BYTES:
-            return f'"{b64encode(value).decode()}"'
-        case Kind.FLOAT32:
-            return float_text(value)
-        case Kind.FLOAT64:
-            return double_text(value)
-        case Kind.ARRAY:
-            assert schema.items is not None
-            return "[" + ",".join(_member_text(schema.items, item) for item in value) + "]"
-        case Kind.STRUCT:
-            return _struct_text(schema, value)
-        case _:
-            return str(value)
-
-
-_MILLIS_PER_DAY = 86_400_000
-_EPOCH_DAY = date(1970, 1, 1).toordinal()
-_YEARS_PER_ERA, _DAYS_PER_ERA = 400, 146_097
-_DATE_UNITS = {avro.DATE: _MILLIS_PER_DAY, avro.TIME: 1, avro.TIMESTAMP: 1}
-
-
-def _java_date(millis: int) -> str:
-    """Return a time as ``Values.dateFormatFor`` prints it: a time of day before 1970-01-02, a date
-    if it is a whole day, otherwise both.
-    """
-    seconds, fraction = divmod(millis % _MILLIS_PER_DAY, 1000)
-    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:03d}Z"
-    if millis < _MILLIS_PER_DAY:
-        return clock
-    # The calendar repeats every 400 years, and Python's ends in the year 9999.
-    eras, day_of_era = divmod(millis // _MILLIS_PER_DAY + _EPOCH_DAY - 1, _DAYS_PER_ERA)
-    like = date.fromordinal(day_of_era + 1)
-    day = f"{like.year + eras * _YEARS_PER_ERA:04d}-{like.month:02d}-{like.day:02d}"
-    return day if millis % _MILLIS_PER_DAY == 0 else f"{day}T{clock}"
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return struct_text(plan.key_schema, row)

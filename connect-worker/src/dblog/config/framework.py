@@ -147,7 +147,6 @@ def _framework_options() -> tuple[Option, ...]:
             width=Width.LONG,
             label="Transforms",
             check=_unique_aliases,
-            refused=only(because="this worker does not run transformations yet; remove transforms and its transforms.* keys"),
         ),
         Option(
             name="predicates",
@@ -159,7 +158,6 @@ def _framework_options() -> tuple[Option, ...]:
             width=Width.LONG,
             label="Predicates",
             check=_unique_aliases,
-            refused=only(because="this worker does not run transformations yet; remove predicates and its predicates.* keys"),
         ),
         Option(
             name="config.action.reload",
@@ -173,7 +171,7 @@ def _framework_options() -> tuple[Option, ...]:
         ),
         Option(
             name="errors.retry.timeout",
-            no_effect="converters wait for the registry as long as dblog.retry.timeout.ms allows, and transformations do not run yet",
+            no_effect="converters wait for the registry as long as dblog.retry.timeout.ms allows, and transformations ask nobody",
             doc="Time during which a failed operation is repeated; 0 means that it is not, -1 that there is no limit.",
             kind=Kind.LONG,
             default="0",
@@ -183,7 +181,7 @@ def _framework_options() -> tuple[Option, ...]:
         ),
         Option(
             name="errors.retry.delay.max.ms",
-            no_effect="converters wait for the registry as long as dblog.retry.timeout.ms allows, and transformations do not run yet",
+            no_effect="converters wait for the registry as long as dblog.retry.timeout.ms allows, and transformations ask nobody",
             doc="Maximum pause between two attempts.",
             kind=Kind.LONG,
             default="60000",
@@ -193,7 +191,7 @@ def _framework_options() -> tuple[Option, ...]:
         ),
         Option(
             name="errors.tolerance",
-            doc="none: a record that cannot be written fails the task. all: it is logged, counted and left out.",
+            doc="none: a record that cannot be transformed or written fails the task. all: it is logged, counted and left out.",
             default="none",
             group=ERRORS,
             width=Width.SHORT,

@@ -123,4 +123,4 @@ def _recommended(option: Option) -> list[str]:
         case "connector.class":
             return [plugin.class_name for plugin in CONNECTORS]
         case _:
-            return list(option.choices)
+            return [*option.recommended, *option.choices]

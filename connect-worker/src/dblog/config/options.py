@@ -112,6 +112,8 @@ class Option:
     """Limit of values that are accepted without a warning. None if no value takes much from the
     other connectors of the worker.
     """
+    recommended: tuple[str, ...] = ()
+    """Values that forms offer besides ``choices``; others are accepted too."""
     listed: bool = True
     """False for an option that is accepted and parsed, but not part of the validate answer."""
 

@@ -77,7 +77,7 @@ class Room:
 
 
 class Pattern:
-    """One pattern. Safe for several threads."""
+    """One pattern without groups. Safe for several threads."""
 
     __slots__ = ("_ways", "text")
 
@@ -96,6 +96,88 @@ class Pattern:
     def fullmatch(self, text: str) -> bool:
         """Return True if the whole text matches."""
         return any(all((each.fullmatch(text) is not None) is wanted for each, wanted in way) for way in self._ways)
+
+
+class Replacing:
+    """A pattern with a replacement for texts that it matches as a whole, as Java's
+    ``Matcher.replaceFirst`` applies it. Safe for several threads.
+
+    ``$1`` and ``${name}`` in the replacement stand for groups, a backslash for the sign after it.
+    """
+
+    __slots__ = ("_parts", "_ways", "text")
+
+    def __init__(self, text: str, replacement: str, *, ignore_case: bool = False) -> None:
+        """Compile both. Raise PatternError if either cannot be used."""
+        self.text = text
+        self._ways = tuple(
+            (
+                _compiled(way.text, ignore_case=ignore_case, captures=True),
+                tuple((_compiled(each.text, ignore_case=ignore_case), each.wanted) for each in way.conditions),
+            )
+            for way in _ways_of(text, captures=True)
+        )
+        self._parts = _replacement_of(replacement, self._ways[0][0])
+
+    def replaced(self, text: str) -> str | None:
+        """Return the text with its first match replaced, or None if the pattern does not match the
+        whole text.
+        """
+        for pattern, conditions in self._ways:
+            whole = pattern.fullmatch(text)
+            if whole is None or not all((each.fullmatch(text) is not None) is wanted for each, wanted in conditions):
+                continue
+            # Java looks for the first match again, which may be shorter than the text. Conditions
+            # hold for the whole text, so then the whole text is the match.
+            found = whole if conditions else pattern.search(text)
+            made = "".join(part if isinstance(part, str) else found.group(*part) or "" for part in self._parts)
+            return text[: found.start()] + made + text[found.end() :]
+        return None
+
+    def expanded(self, text: str) -> str | None:
+        """Return the replacement for a text that the pattern matches as a whole, else None."""
+        for pattern, conditions in self._ways:
+            found = pattern.fullmatch(text)
+            if found is not None and all((each.fullmatch(text) is not None) is wanted for each, wanted in conditions):
+                return "".join(part if isinstance(part, str) else found.group(*part) or "" for part in self._parts)
+        return None
+
+
+def _replacement_of(text: str, pattern: Any) -> tuple[str | tuple[int | str], ...]:
+    """Return the parts of a replacement: texts, and groups as tuples of one number or name."""
+    parts: list[str | tuple[int | str]] = []
+    at = 0
+    while at < len(text):
+        char = text[at]
+        at += 1
+        if char == "\\":
+            if at == len(text):
+                raise PatternError(
+                    "the replacement ends with a backslash, which stands for the sign after it; write \\\\ for the sign itself"
+                )
+            parts.append(text[at])
+            at += 1
+        elif char != "$":
+            parts.append(char)
+        elif (named := re.compile(r"\{([A-Za-z][A-Za-z0-9]*)\}").match(text, at)) is not None:
+            if named[1] not in pattern.groupindex:
+                raise PatternError(f"the replacement names the group {named[1]}, which the pattern does not have")
+            parts.append((named[1],))
+            at = named.end()
+        elif at < len(text) and text[at] in "0123456789":
+            number = int(text[at])
+            at += 1
+            if number > pattern.groups:
+                raise PatternError(f"the replacement names the group {number}, and the pattern has {pattern.groups}")
+            while at < len(text) and text[at] in "0123456789" and number * 10 + int(text[at]) <= pattern.groups:
+                number = number * 10 + int(text[at])
+                at += 1
+            parts.append((number,))
+        else:
+            raise PatternError(
+                "a $ in the replacement needs the number of a group, as in $1, or its name, as in ${name}; write \\$ for the sign"
+            )
+    return tuple(parts)
 
 
 def as_written(text: str) -> str:
@@ -181,12 +263,12 @@ class _Way:
         return (_Condition(self.text, wanted=True), *self.conditions)
 
 
-def _compiled(text: str, *, ignore_case: bool, room: Room | None = None) -> Any:
+def _compiled(text: str, *, ignore_case: bool, room: Room | None = None, captures: bool = False) -> Any:
     if room is not None:
         room.take(0)  # making one to find that there is no room takes a tenth of a second
     options = re2.Options()
     options.log_errors = False
-    options.never_capture = True
+    options.never_capture = not captures
     options.case_sensitive = not ignore_case
     options.max_mem = _MEMORY_BYTES_MAX
     try:
@@ -201,14 +283,19 @@ def _compiled(text: str, *, ignore_case: bool, room: Room | None = None) -> Any:
     return made
 
 
-def _ways_of(text: str) -> list[_Way]:
+def _ways_of(text: str, *, captures: bool = False) -> list[_Way]:
     if len(text) > PATTERN_CHARS_MAX:
         raise PatternError(f"a pattern has more than {PATTERN_CHARS_MAX} characters; write several, with commas")
-    reader = _Reader(text)
+    reader = _Reader(text, captures=captures)
     sequences = reader.sequences()
     if reader.more():
         raise PatternError("a closing parenthesis has no opening one; write \\) for the sign")
     flags = reader.flags
+    if captures and len(sequences) > 1:
+        # Groups are numbered over all alternatives, so these stay together.
+        if any(piece.kind or piece.inside is not None for pieces in sequences for piece in pieces):
+            raise PatternError("alternatives beside looking around cannot be used in a pattern with a replacement; write one of them")
+        sequences = [[_Piece("|".join("".join(piece.text for piece in pieces) for pieces in sequences), None)]]
     ways = [_way(pieces) for pieces in _unwrapped(sequences)]
     return [_Way(flags + way.text, tuple(_Condition(flags + each.text, each.wanted) for each in way.conditions)) for way in ways]
 
@@ -235,9 +322,10 @@ class _Piece:
 class _Reader:
     """Translates one pattern, from left to right."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, captures: bool = False) -> None:
         self._text = text
         self._at = 0
+        self._captures = captures
         self.flags = ""
         """Flags at the start that apply to the whole pattern, such as ``(?i)``."""
 
@@ -289,7 +377,7 @@ class _Reader:
         if not self._takes(")"):
             raise PatternError("an opening parenthesis has no closing one; write \\( for the sign")
         if any(piece.kind or piece.inside is not None for pieces in sequences for piece in pieces):
-            if opening not in ("(", "(?:"):
+            if opening not in ("(", "(?:") or (self._captures and opening == "("):
                 raise PatternError(_AROUND_INSIDE)
             return _Piece("", None, inside=sequences)
         inside = "|".join("".join(piece.text for piece in pieces) for pieces in sequences)
@@ -297,6 +385,8 @@ class _Reader:
         if opening in _AROUND:
             return _Piece(inside, 0, kind=_AROUND[opening], wanted="!" not in opening)
         written = opening.replace("u", "") if flags else opening
+        if self._captures and (opening == "(" or (opening.startswith("(?<") and opening.endswith(">"))):
+            return _Piece(f"{opening.replace('(?<', '(?P<')}{inside})", widths.pop() if len(widths) == 1 else None)
         return _Piece(
             f"{'(?:' if written in ('(?:', '(', '(?-:') or '<' in written else written}{inside})",
             widths.pop() if len(widths) == 1 else None,

@@ -28,16 +28,14 @@ _FAMILIES = (
     "consumer.override.",
     "driver.",
     "header.converter.",
-    "predicates.",
     "producer.override.",
     "schema.history.internal.consumer.",
     "schema.history.internal.producer.",
     "signal.consumer.",
     "snapshot.select.statement.overrides.",
     "topic.creation.",
-    "transforms.",
 )
-"""Prefixes of keys that belong to clients and transforms, or are checked with their family."""
+"""Prefixes of keys that belong to clients, or are checked with their family."""
 
 _WORKER_FAMILIES = (
     "admin.",
@@ -90,6 +88,18 @@ no hint.
 """
 
 
+_FORMER_OF_TRANSFORMS = {
+    "blacklist": "exclude",
+    "whitelist": "include",
+    "add.source.fields": "add.fields",
+    "delete.handling.mode": "delete.tombstone.handling.mode",
+    "drop.tombstones": "delete.tombstone.handling.mode",
+    "logical.table.cache.size": "logical.destination.cache.size",
+    "table.field.schema.version": "table.field.event.schema.version",
+}
+"""New names of transforms' keys, without their prefix."""
+
+
 def unknown_keys(options: Iterable[Option], names: Iterable[str]) -> dict[str, str | None]:
     """Return the undeclared names, in order, each with the nearest declared one or None.
 
@@ -107,6 +117,11 @@ def unknown_keys(options: Iterable[Option], names: Iterable[str]) -> dict[str, s
 
 def _meant(name: str, known: AbstractSet[str]) -> str | None:
     former = _FORMER.get(name)
+    if name.startswith("transforms."):
+        prefix, key = next(
+            ((name.removesuffix(old), new) for old, new in _FORMER_OF_TRANSFORMS.items() if name.endswith(f".{old}")), ("", "")
+        )
+        former = f"{prefix}{key}"
     return former if former in known else nearest_of(name, known)
 
 

@@ -35,6 +35,7 @@ from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
 from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.task import ReaderTask
+from dblog.transforms.configuration import chain_of, configured
 
 log = structlog.get_logger(__name__)
 
@@ -104,6 +105,7 @@ def parts_of(
         message = f"connector.class {class_name} has no source task here; the classes are {', '.join(c.class_name for c in CONNECTORS)}"
         raise DefiniteError(message)
     settings = parse_connector(plugin.options, config)
+    chain = chain_of(config)
     source = kind_of(plugin.flavor).source(settings)
     clock = SystemClock()
     worker = read_worker_config(worker_properties)
@@ -118,6 +120,7 @@ def parts_of(
         clock=clock,
         task=task,
         record_bytes_max=_producer_bytes_max(worker, config),
+        chain=chain,
     )
     client = history_client(settings, worker)
     history_topic = history_topic_of(settings)
@@ -155,9 +158,10 @@ def source_task(order: Order) -> ReaderTask:
     wrong.
     """
     parts = parts_of(order.config, order.worker, task=order.task, warnings=order.warnings)
-    for key, sentence in describe_unknown(unknown_keys(parts.options, order.config)).items():
+    options = (*parts.options, *configured(order.config).options)
+    for key, sentence in describe_unknown(unknown_keys(options, order.config)).items():
         log.warning("unknown key in the connector's configuration", key=key, reason=sentence)
-    for key, sentence in without_effect(parts.options, order.config).items():
+    for key, sentence in without_effect(options, order.config).items():
         log.warning("a key of the connector's configuration has no effect", key=key, reason=sentence)
     for key, sentence in other_defaults(parts.options, order.config).items():
         log.warning(

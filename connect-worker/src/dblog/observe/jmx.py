@@ -228,7 +228,7 @@ CONNECT_LEFT_OUT: Mapping[str, str] = {
     "key-converter-class, key-converter-version, value-converter-class, value-converter-version, header-converter-class, "
     "header-converter-version": "texts; the connector's configuration names the converters, `GET /connector-plugins?connectorsOnly=false` "
     "their versions",
-    "connector-transform-metrics, connector-predicate-metrics": "there are no transforms",
+    "connector-transform-metrics, connector-predicate-metrics": "a transform has no class that is loaded, nor a version; its configuration names it",
     "sink-task-metrics": "there are no sink connectors",
     "kafka_producer_*, kafka_consumer_*, kafka_admin_client_*": "metrics of Java clients; "
     "`dblog_task_bytes_sent_total` and `dblog_task_kafka_errors_total` are near",

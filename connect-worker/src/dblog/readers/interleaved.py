@@ -43,6 +43,7 @@ from dblog.readers.leaving import Encoded, Leaving, LeavingWindow
 from dblog.readers.queue import BlockingQueue
 from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.tally import Tally
+from dblog.transforms.stage import Passed
 
 log = structlog.get_logger(__name__)
 
@@ -164,6 +165,8 @@ class ChunkMarker:
     """True if the connector's own dump has not finished the table; None for a chunk of that dump
     itself.
     """
+    rows_passed: int | None = None
+    """Number of rows that the transforms have let through; None without transforms."""
 
 
 class Interleaver:
@@ -173,7 +176,8 @@ class Interleaver:
     ``chunk_context`` is ``RowPlans.chunk_context``, ``shows`` is ``LogSource.shows``. ``notify``
     makes records of notices (log thread only); None makes none. ``repaired`` is called for each
     table that a whole dump in mode repair has read to its end (log thread only). ``warnings``
-    records where such a dump begins.
+    records where such a dump begins. ``transform`` passes records through the connector's chain of
+    transforms (log thread only); None if there is none.
     """
 
     def __init__(
@@ -191,8 +195,10 @@ class Interleaver:
         shows: Callable[[Any, TableId, Position], bool] = lambda _shown, _table, _low: True,
         repaired: Callable[[str, TableId], None] = lambda _dump, _table: None,
         warnings: StandingWarnings | None = None,
+        transform: Callable[[list[Segment]], Passed] | None = None,
     ) -> None:
         self._repaired = repaired
+        self._transform = transform
         self._warnings = warnings or StandingWarnings()
         self._leaving: Leaving[ChunkRead] = Leaving()
         self._leaving_since_s = 0.0
@@ -875,9 +881,10 @@ class Interleaver:
         keys, values = records.part(window.left_out, records_max=self._part_records, bytes_max=self._part_bytes)
         size_bytes = 0
         if keys:
-            segment = Segment(records.topic, keys, values, window.closed.table)
+            segment = Segment(records.topic, keys, values, window.closed.table, schemas=records.unwritten_schemas)
             size_bytes = sum(len(k) for k in keys if k) + sum(len(v) for v in values if v)
-            self._put([segment], len(keys), size_bytes, None)
+            passed = self._put([segment], len(keys), size_bytes, None)
+            records.passed += sum(len(one.values) for one in passed if one.table is not None)
         if records.is_out:
             self._moves_on(window, records)
         return len(keys), size_bytes
@@ -921,7 +928,7 @@ class Interleaver:
             return None
         now_us = self._clock.now_us()
         context = self._chunk_context(closed.low, now_us)
-        records = Encoded(encoder.plan.topic)
+        records = Encoded(encoder.plan.topic, unwritten_schemas=encoder.plan.unwritten_schemas)
         by_key = distinguishes_rows(encoder.plan)
         if chunk.extent.mode is Mode.VERIFY:
             records.fingerprints, records.dropped, records.digest = encoder.fingerprint_chunk(chunk.rows, window.left_out)
@@ -972,6 +979,7 @@ class Interleaver:
             schemas=records.schemas,
             opened_ms=closed.opened_ms,
             own_left=None if chunk.extent.dump == INITIAL else self._is_left(closed.table),
+            rows_passed=None if records.unwritten_schemas is None else records.passed,
         )
         with self._changed:
             self._leaving.end_first()
@@ -1098,7 +1106,10 @@ class Interleaver:
             self._notes.thrown_away(chunk.extent.dump, table, 1)
             self._discarded(self._windows.lane_spoilt(table, lane, "an older window of the table was discarded", why=why))
 
-    def _put(self, segments: list[Segment], records: int, size_bytes: int, source_ts_us: int | None) -> None:
+    def _put(self, segments: list[Segment], records: int, size_bytes: int, source_ts_us: int | None) -> list[Segment]:
+        """Queue records as one batch, after the chain of transforms if there is one. Return what is
+        queued.
+        """
         dump, requests = None, None
         if self.dump_moved:
             with self._changed:
@@ -1111,11 +1122,15 @@ class Interleaver:
                 segments = [*segments, *made]
                 records += len(made)
                 size_bytes += sum(len(part) for segment in made for part in (*segment.keys, *segment.values) if part is not None)
+        if self._transform is not None and segments:
+            passed = self._transform(segments)
+            segments, records, size_bytes = passed.segments, passed.records, passed.size_bytes
         log_offsets, self._log_offsets = tuple(self._log_offsets), []
         step = Step(log_offsets=log_offsets, dump=dump, requests=requests)
         if records:
             self.tally.batch(segments, source_ts_us)
         self._queue.put(Batch(segments, step, records, size_bytes, source_ts_us))
+        return segments
 
     def _set_dump(self, dump: Dump | None, table: TableId | None = None) -> None:
         """Set the state of the connector's own dump. ``table`` is given if only its progress

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dblog.codecs.rowplan import DIGEST_MASK, Chunk
 from dblog.core.watermark import Closed
@@ -54,6 +54,10 @@ class Encoded:
     digest: int = 0
     fingerprints: bytes | None = None
     schemas: tuple[str, str] | None = None
+    unwritten_schemas: tuple[Any, Any] | None = None
+    """Schemas of key and value if the records still pass a chain of transforms."""
+    passed: int = 0
+    """Number of records that the chain has let through, of those that have left."""
     mean_bytes: int | None = None
     """Mean size of a record's value in bytes; None before any is encoded."""
 

@@ -38,6 +38,12 @@ class Modes:
 
         Raise DefiniteError if the table cannot be dumped in this mode.
         """
+        if (
+            mode in (Mode.VERIFY, Mode.REPAIR, Mode.COLUMNS)
+            and (fault := self._records.transforms_fault(whole=mode is not Mode.COLUMNS)) is not None
+        ):
+            message = f"the mode {mode} cannot be used with this connector: {fault}; use the mode rows"
+            raise DefiniteError(message)
         if mode not in (Mode.VERIFY, Mode.COLUMNS):
             return None
         plan = self._records.schemas(table)
@@ -59,6 +65,8 @@ class Modes:
 
         Called for each chunk; the key is checked once per version.
         """
+        if self._records.transforms_fault(whole=True) is not None:
+            return False
         known = self._repairable.get(table.id)
         if known is None or known[0] is not table:
             try:

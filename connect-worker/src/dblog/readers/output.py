@@ -75,7 +75,10 @@ class LogOutput:
 
     def rows(self, item: LogRows) -> None:
         """Send rows in the order of the log."""
-        segments = [Segment(e.plan.topic, keys, values, e.plan.table.id, headers) for e, keys, values, headers in item.segments]
+        segments = [
+            Segment(e.plan.topic, keys, values, e.plan.table.id, headers, schemas=e.plan.unwritten_schemas)
+            for e, keys, values, headers in item.segments
+        ]
         size_bytes = item.bytes
         if item.borders:
             borders = self._made(lambda: self._records.borders(item.borders))

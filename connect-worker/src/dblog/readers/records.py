@@ -36,7 +36,7 @@ from dblog.core.notices import Notice
 from dblog.core.selection import Selection, key_rules, message_key
 from dblog.core.watermark import WatermarkPosition
 from dblog.errors import DblogError
-from dblog.kafka.converters import Converter
+from dblog.kafka.converters import Converter, UnframedAvro
 from dblog.kafka.frames import frames, registers_together
 from dblog.model import Headers, Segment, Table, TableId
 from dblog.readers.contract import Progress, RowPlans
@@ -46,6 +46,8 @@ from dblog.readers.notification_size import smaller_notifications
 from dblog.readers.schema_change_size import smaller_forms, value_bytes_max
 from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.topics import SharedTopicWarnings, naming_of
+from dblog.transforms.chain import Chain
+from dblog.transforms.stage import TransformStage
 
 Made = TypeVar("Made")
 
@@ -67,11 +69,12 @@ class Records:
         clock: Clock,
         task: int,
         record_bytes_max: int | None = None,
+        chain: Chain | None = None,
     ) -> None:
         self._settings = settings
         self._plans = plans
-        self._key = key_converter
-        self._value = value_converter
+        self._final_key = self._key = key_converter
+        self._final_value = self._value = value_converter
         self._clock = clock
         self._naming = naming_of(settings)
         self._selection = Selection.from_settings(settings.originals, namespace=namespace_of(settings))
@@ -100,6 +103,20 @@ class Records:
             if settings.boolean("extended.headers.enabled")
             else []
         )
+        self._chain = chain
+        self.stage: TransformStage | None = None
+        """Chain of transforms that records pass before they are queued; None if topics are named by
+        the chain already, or there is none.
+        """
+        if chain is not None and not chain.routes_only:
+            self.stage = TransformStage(
+                chain,
+                key_converter=key_converter,
+                value_converter=value_converter,
+                context_headers=self.context_headers,
+                tolerate=settings.originals.get("errors.tolerance", "").strip().lower() == "all",
+            )
+            self._key = self._value = UnframedAvro()
 
     def encoder(self, table: Table) -> RowEncoder:
         """Return the row encoder of a table version."""
@@ -111,6 +128,8 @@ class Records:
         An encoder that cannot be built is None; ``encoder`` raises the reason. Raise TransientError
         if none can be built.
         """
+        if self.stage is not None:
+            return [_made(lambda table=table: self.encoder(table)) for table in tables]  # type: ignore[misc]
         plans = [_made(lambda table=table: self.schemas(table)) for table in tables]  # type: ignore[misc]
         asked = [
             (converter, plan.topic, schema)
@@ -133,7 +152,7 @@ class Records:
     @property
     def registered_together(self) -> bool:
         """True if one request registers the schemas of several tables."""
-        return registers_together(self._key) or registers_together(self._value)
+        return self.stage is None and (registers_together(self._key) or registers_together(self._value))
 
     def partial_encoder(self, table: Table, columns: Collection[str]) -> RowEncoder:
         """Return the encoder of rows that have only the key and these columns, named as on the
@@ -168,11 +187,35 @@ class Records:
 
     def topic_warnings(self, warnings: StandingWarnings) -> SharedTopicWarnings:
         """Return the warnings about topics that captured tables share."""
-        return SharedTopicWarnings(self._settings, warnings)
+        return SharedTopicWarnings(self._settings, warnings, route=self._routed)
 
     def topic_of(self, table: TableId) -> str:
-        """Return the topic of a table's rows."""
-        return self._naming.table(table)
+        """Return the topic of a table's rows, as far as transforms decide it by the topic's name."""
+        return self._routed(self._naming.table(table))
+
+    def topic_ahead(self, table: TableId) -> str | None:
+        """Return the topic that will get the table's rows; None if only the rows show it."""
+        return self.topic_of(table) if self._chain is None or self._chain.keeps_all else None
+
+    def _routed(self, topic: str) -> str:
+        return topic if self._chain is None else self._chain.route(topic)
+
+    def _named(self, topic: str) -> str:
+        """Return the topic of a record that is made here: as it is if the chain still sees the
+        record.
+        """
+        return topic if self.stage is not None else self._routed(topic)
+
+    def transforms_fault(self, *, whole: bool) -> str | None:
+        """Return why the sink could not find the rows of a dump again, or None if it can.
+
+        ``whole`` is True for a dump that needs every row to be in the topic.
+        """
+        if self._chain is None or (self._chain.keeps_all if whole else self.stage is None):
+            return None
+        if whole and self._chain.keeps_rows:
+            return "its transforms drop records, so a row that is not in the topic may be in the source"
+        return "its transforms change the records of rows, so nobody could compare them with the source"
 
     def schemas(self, table: Table) -> TablePlan:
         """Return the plan with the schemas of a table version's records, without
@@ -182,31 +225,40 @@ class Records:
 
     def converters(self) -> tuple[Converter, Converter]:
         """Return the converters of keys and of values."""
-        return self._key, self._value
+        return self._final_key, self._final_value
 
     def _plan(self, table: Table, key_prefix: Prefix, value_prefix: Prefix, *, only: frozenset[str] | None = None) -> TablePlan:
         """Return the plan of a table version; ``only`` limits it to these captured columns (lower
         case).
         """
         included = self._selection.columns(table)
+        named = self._named
         columns = [
             self._plans.column_plan(
                 column, table.id, included=chosen and not column.hidden and (only is None or column.name.lower() in only)
             )
             for column, chosen in zip(table.columns, included, strict=True)
         ]
-        return build_table_plan(
+        plan = build_table_plan(
             table,
             columns,
             settings=self._plan_settings,
             key_columns=message_key(table, self._key_rules),
-            key_prefix=key_prefix,
-            value_prefix=value_prefix,
+            key_prefix=lambda topic, schema: key_prefix(named(topic), schema),
+            value_prefix=lambda topic, schema: value_prefix(named(topic), schema),
             row_parameters=() if only is None else envelope.PARTIAL,
         )
+        if self._chain is None:
+            return plan
+        return replace(plan, topic=named(plan.topic), transformed=self.stage is not None)
 
     def marker(self, made: ChunkMarker) -> Segment | None:
-        """Return the record of a closed window (D6)."""
+        """Return the record of a closed window (D6).
+
+        Return None if transforms change the rows: a reader could not find them by the marker.
+        """
+        if self._chain is not None and not self._chain.keeps_rows:
+            return None
         topic = self._settings.text_or_none("dblog.chunk.marker.topic") or own_topic("chunks", self._settings.text("topic.prefix"))
         value = {
             "version": __version__,
@@ -222,7 +274,7 @@ class Records:
             "rows_read": made.rows_read,
             "rows_dropped": made.rows_dropped,
             "digest": marker.signed(made.digest),
-            "topic": made.topic,
+            "topic": made.topic if self.stage is None else self._routed(made.topic),
             "offsets": None,
             "ts_ms": self._clock.now_us() // 1000,
             "dump": made.dump,
@@ -233,8 +285,14 @@ class Records:
             "schemas": None if made.schemas is None else dict(zip(("key", "row"), made.schemas, strict=True)),
             "low_ts_ms": made.opened_ms,
             "own_left": made.own_left,
+            "rows_passed": made.rows_passed,
         }
-        return self._segment(topic, marker.MARKER_KEY, {"table": str(made.table)}, marker.MARKER_VALUE, value, partition=None)
+        return Segment(
+            topic,
+            [self._final_key.serialize(topic, marker.MARKER_KEY, {"table": str(made.table)})],
+            [self._final_value.serialize(topic, marker.MARKER_VALUE, value)],
+            context_headers=False,
+        )
 
     def notification(self, notice: Notice) -> Segment:
         """Return the record of a dump's notice. A notice without an id gets a random one."""
@@ -275,7 +333,7 @@ class Records:
         """Return the records of transactions that begin and end, in log order, for one
         partition.
         """
-        topic = self._naming.transactions
+        topic = self._named(self._naming.transactions)
         return Segment(
             topic,
             [self._key.serialize(topic, envelope.TRANSACTION_KEY, {"id": border.id}) for border in borders],
@@ -283,6 +341,7 @@ class Records:
             partition=0,
             context_headers=False,
             way_out="set provide.transaction.metadata=false",
+            schemas=self._unwritten(envelope.TRANSACTION_KEY, envelope.TRANSACTION_VALUE),
         )
 
     def other(self, item: OtherRecord) -> Segment:
@@ -310,7 +369,13 @@ class Records:
             "ts_us": now_us,
             "ts_ns": now_us * 1000,
         }
-        return Segment(plan.topic, [None], [self._value.serialize(plan.topic, plan.value_schema, value)], plan.table.id)
+        return Segment(
+            plan.topic,
+            [None],
+            [self._value.serialize(plan.topic, plan.value_schema, value)],
+            plan.table.id,
+            schemas=plan.unwritten_schemas,
+        )
 
     def schema_change(self, at: RowContext, report: Any) -> Segment:
         """Return a record of the schema-change topic; ``report`` is the dialect's."""
@@ -364,6 +429,7 @@ class Records:
         context_headers: bool = False,
         way_out: str = "",
     ) -> Segment:
+        topic = self._named(topic)
         return Segment(
             topic,
             [self._key.serialize(topic, key_schema, key)],
@@ -371,7 +437,12 @@ class Records:
             partition=partition,
             context_headers=context_headers,
             way_out=way_out,
+            schemas=self._unwritten(key_schema, value_schema),
         )
+
+    def _unwritten(self, key: Schema, value: Schema) -> tuple[Schema, Schema] | None:
+        """Return the schemas for the chain of transforms; None if records are finished here."""
+        return None if self.stage is None else (key, value)
 
 
 def _made(make: Callable[[], Made]) -> Made | None:

@@ -179,6 +179,7 @@ class Running:
             notify=(lambda notices: patience(lambda: notifications.segments(notices))) if notifications.wanted else None,
             repaired=removed.repaired,
             warnings=warnings,
+            transform=None if (stage := records.stage) is None else lambda segments: patience(lambda: stage.passed(segments)),
         )
         openings = Openings(beginning.windows, beginning.log_end)
         exchange = self._exchange = (
@@ -376,7 +377,8 @@ class Running:
 
     def take_topics_ahead(self) -> list[str]:
         """Return the topics that will be needed soon, since the last call."""
-        return [self._records.topic_of(table) for table in self.interleaver.take_coming()]
+        coming = (self._records.topic_ahead(table) for table in self.interleaver.take_coming())
+        return [topic for topic in coming if topic is not None]
 
     @property
     def waits_for(self) -> str | None:

@@ -13,7 +13,7 @@ Tables that ``topic.regex`` brings together share a topic on purpose.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -50,11 +50,17 @@ def naming_of(settings: Settings) -> TopicNaming:
     )
 
 
+def _as_named(topic: str) -> str:
+    return topic
+
+
 @dataclass(slots=True)
 class TopicOwners:
     """Captured tables by topic, except those whose topic was chosen for them."""
 
     naming: TopicNaming
+    route: Callable[[str], str] = _as_named
+    """Function that returns the topic which transforms make of a topic."""
     _owners: dict[str, set[TableId]] = field(default_factory=dict)
     _writers: dict[str, set[TableId]] = field(default_factory=dict)
     """Captured tables by topic, including those whose topic was chosen for them."""
@@ -63,7 +69,7 @@ class TopicOwners:
         """Add a captured table; return a sentence about tables that share its topic, None if there
         are none.
         """
-        self._writers.setdefault(self.naming.table(table), set()).add(table)
+        self._writers.setdefault(self.route(self.naming.table(table)), set()).add(table)
         if self.naming.is_chosen(table):
             return None
         owners = self._owners.setdefault(self.key(table), set())
@@ -75,14 +81,14 @@ class TopicOwners:
 
         Return a sentence about tables that still share its topic, None if there are none.
         """
-        self._writers.get(self.naming.table(table), set()).discard(table)
+        self._writers.get(self.route(self.naming.table(table)), set()).discard(table)
         owners = self._owners.get(self.key(table), set())
         owners.discard(table)
         return None if len(owners) <= 1 else self._sentence(owners)
 
     def is_alone(self, table: TableId) -> bool:
         """Return True if no other captured table writes to the table's topic."""
-        return len(self._writers.get(self.naming.table(table), ())) <= 1
+        return len(self._writers.get(self.route(self.naming.table(table)), ())) <= 1
 
     def shared(self) -> list[str]:
         """Return a sentence for each topic that several tables share."""
@@ -147,10 +153,14 @@ def _metric_name(topic: str) -> str:
 
 
 class SharedTopicWarnings:
-    """Warnings about topics that captured tables share, updated while the connector runs."""
+    """Warnings about topics that captured tables share, updated while the connector runs.
 
-    def __init__(self, settings: Settings, warnings: StandingWarnings) -> None:
-        self._owners = None if settings.boolean(SHARED) else TopicOwners(naming_of(settings))
+    ``route`` returns the topic which transforms make of a topic. Tables that they bring together
+    share a topic on purpose.
+    """
+
+    def __init__(self, settings: Settings, warnings: StandingWarnings, *, route: Callable[[str], str] = _as_named) -> None:
+        self._owners = None if settings.boolean(SHARED) else TopicOwners(naming_of(settings), route)
         self._warnings = warnings
         self._logged: set[str] = set()
 

@@ -135,6 +135,7 @@ _MARKER_FIELDS = {
     "scope": "STRING",
     "low_ts_ms": "BIGINT",
     "own_left": "BOOLEAN",
+    "rows_passed": "BIGINT",
 }
 """Fields read from a marker. A field that an older worker does not write is NULL."""
 _MARKS = {"fingerprints": "BINARY", "schemas": "STRUCT<key: STRING, row: STRING>"}
@@ -313,7 +314,7 @@ class Arrivals:
             if _of(row["dump"], row["scope"]) != PART and (row["final"] if kind == _FINAL or row["dump"] is None else row["begins"])
         ]
         return [*owed, *borders] + [
-            {"kind": _MARKER, "rows": row["rows_read"] - row["rows_dropped"], "result": _of(row["dump"], row["scope"])}
+            {"kind": _MARKER, "rows": _rows_sent(row), "result": _of(row["dump"], row["scope"])}
             | self._marker_facts(row, ends_of)
             | (_link_facts(row) if row["dump"] is not None and (row["mode"] == REPAIR or _of(row["dump"], row["scope"]) != PART) else {})
             for row in markers
@@ -817,6 +818,12 @@ def _kind(given: Mapping[str, Any]) -> str:
     """Return the kind of dump of a stored marker, derived for entries of earlier versions."""
     recorded: str | None = given["result"]
     return recorded or _of(given.get("dump"), given.get("scope"))
+
+
+def _rows_sent(row: Row) -> int:
+    """Return the number of a chunk's rows that were sent, after the connector's transforms."""
+    rows: int = row["rows_read"] - row["rows_dropped"] if row["rows_passed"] is None else row["rows_passed"]
+    return rows
 
 
 def _link_facts(row: Row) -> Entry:
