@@ -30,7 +30,7 @@ def test_the_connectors_are_listed(worker):
 def test_all_plugins_are_listed_by_type(worker):
     types = [plugin["type"] for plugin in worker.client.get("/connector-plugins?connectorsOnly=false").json()]
 
-    assert list(dict.fromkeys(types)) == ["source", "converter", "header_converter"]
+    assert list(dict.fromkeys(types)) == ["source", "transformation", "predicate", "converter", "header_converter"]
 
 
 def test_a_plugins_keys_come_before_the_frameworks(worker):
@@ -43,6 +43,40 @@ def test_a_plugins_keys_come_before_the_frameworks(worker):
     answer = worker.client.get("/connector-plugins/Nope/config")
     assert (answer.status_code, answer.json()["message"]) == (404, "Unknown plugin Nope.")
     assert worker.client.get("/connector-plugins/MySql/config?version=1.0").status_code == 400
+
+
+def test_transforms_and_predicates_are_plugins_with_keys_of_their_own(worker):
+    plugins = worker.client.get("/connector-plugins?connectorsOnly=false").json()
+    replace = {"class": "org.apache.kafka.connect.transforms.ReplaceField$Value", "type": "transformation", "version": "4.3.0"}
+
+    assert replace in plugins
+    assert {"class": "io.debezium.transforms.Filter", "type": "transformation", "version": "3.6.3.Final"} in plugins
+    keys = worker.client.get(f"/connector-plugins/{replace['class']}/config").json()
+    assert [entry["name"] for entry in keys] == ["exclude", "include", "renames", "replace.null.with.default"]
+    assert worker.client.get("/connector-plugins/TopicNameMatches/config").json()[0]["name"] == "pattern"
+
+
+def test_the_keys_of_an_alias_are_shown_in_a_group_of_their_own_and_checked(worker):
+    config = connector_config(
+        name="a",
+        transforms="unwrap",
+        **{
+            "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
+            "transforms.unwrap.delete.tombstone.handling.mode": "gone",
+        },
+    )
+    body = validate(worker, config).json()
+    shown = {entry["value"]["name"]: entry for entry in body["configs"]}
+
+    assert "Transforms: unwrap" in body["groups"]
+    assert shown["transforms.unwrap.type"]["definition"]["order"] == 1
+    assert "org.apache.kafka.connect.transforms.RegexRouter" in shown["transforms.unwrap.type"]["value"]["recommended_values"]
+    wrong = shown["transforms.unwrap.delete.tombstone.handling.mode"]["value"]["errors"]
+    assert wrong[0].startswith(
+        "Invalid value gone for configuration transforms.unwrap.delete.tombstone.handling.mode: String must be one of"
+    )
+    refused = worker.client.post("/connectors", json={"name": "a", "config": config})
+    assert (refused.status_code, wrong[0] in refused.json()["message"]) == (400, True)
 
 
 def test_validate_shows_every_key_with_the_frameworks_first(worker):

@@ -146,7 +146,8 @@ def test_every_class_is_found_by_its_full_and_by_its_simple_name():
     for plugin in TRANSFORM_PLUGINS:
         for name in plugin.class_names:
             assert find_transform(name) is not None
-            assert find_transform(name.rpartition(".")[2]) is not None
+            # Kafka and Debezium both have a Filter, so that name alone says nothing.
+            assert (find_transform(name.rpartition(".")[2]) is not None) is not name.endswith(".Filter")
     assert len({plugin.class_name for plugin in (*TRANSFORM_PLUGINS, *PREDICATE_PLUGINS)}) == len(TRANSFORM_PLUGINS) + len(
         PREDICATE_PLUGINS
     )

@@ -43,6 +43,34 @@ def value_writer(schema: Schema, form: JsonForm) -> Callable[[Any], bytes]:
     return lambda value: f"{head}{render(value)}}}".encode()
 
 
+def schemaless(value: Any, form: JsonForm) -> bytes:
+    """Return the record bytes of a value without schema, which only a transform can make."""
+    text = _schemaless_text(value)
+    return (f'{{"schema":null,"payload":{text}}}' if form.schemas_enable else text).encode()
+
+
+def _schemaless_text(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            return _float_writer(double_text)(value)
+        case str():
+            return _text(value)
+        case bytes():
+            return f'"{b64encode(value).decode()}"'
+        case list():
+            return f"[{','.join(map(_schemaless_text, value))}]"
+        case Mapping():
+            return "{" + ",".join(f"{_text(str(name))}:{_schemaless_text(one)}" for name, one in value.items()) + "}"
+        case _:
+            raise DefiniteError("a value without schema has a type that JSON does not have")
+
+
 def schema_text(schema: Schema, form: JsonForm, *, field: str | None = None) -> str:
     """Return the ``schema`` member, with keys in JsonConverter's order; the name of a struct's
     field comes last.

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from fastavro.schema import SchemaParseException, to_parsing_canonical_form
 
 from dblog.codecs import avro
-from dblog.codecs.json import JsonForm, value_writer
+from dblog.codecs.json import JsonForm, schemaless, value_writer
 from dblog.codecs.schema import Kind, Schema
 from dblog.codecs.text import string_text
 from dblog.config.worker import OwnRegistry
@@ -24,6 +24,7 @@ from dblog.errors import ConfigError, DefiniteError
 from dblog.kafka.registry import RegistryAccess, RegistryClient
 
 _SCHEMAS_MAX = 1000
+_NO_SCHEMA = "a value without schema, which a transform has made, can be written by the JSON converter only"
 _NO_SCHEMAS = "its records have no schema, so nothing shows that the other columns are as they were; use the Avro or the JSON converter"
 
 
@@ -96,9 +97,14 @@ class AvroConverter:
         return self._registry
 
     def serialize(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """Return the frame and Avro binary, or None for a null value."""
-        if schema is None or value is None:
+        """Return the frame and Avro binary, or None for a null value.
+
+        Raise DefiniteError for a value without schema, which only a transform can make.
+        """
+        if value is None:
             return None
+        if schema is None:
+            raise DefiniteError(_NO_SCHEMA)
         prefix, write = self._known.of(topic, schema, lambda: (self.prefix(topic, schema), avro.writer(schema)))
         out = bytearray(prefix)
         write(out, value)
@@ -205,9 +211,7 @@ class JsonConverter:
     def serialize(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """Return the value as JSON, with its schema if schemas.enable is set."""
         if schema is None:
-            if value is not None:
-                raise AssertionError("every value of ours has a schema")
-            return None
+            return None if value is None else schemaless(value, self._form)
         return self._known.of(topic, schema, lambda: value_writer(schema, self._form))(value)
 
     def partial_fault(self) -> str | None:
@@ -231,8 +235,13 @@ class StringConverter:
         return b""
 
     def serialize(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """Return the text of Java's ``String.valueOf``, or None for null."""
+        """Return the text of Java's ``String.valueOf``, or None for null.
+
+        Raise DefiniteError for a value without schema, which only a transform can make.
+        """
         del topic
+        if value is not None and schema is None:
+            raise DefiniteError(_NO_SCHEMA)
         return None if schema is None or value is None else string_text(schema, value).encode(self._encoding)
 
     def partial_fault(self) -> str | None:
@@ -252,8 +261,10 @@ class ByteArrayConverter:
 
     def serialize(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """Return the value's bytes. Raise DefiniteError for a value of another type."""
-        if schema is None or value is None:
+        if value is None:
             return None
+        if schema is None:
+            raise DefiniteError(_NO_SCHEMA)
         if schema.kind is not Kind.BYTES:
             raise DefiniteError(f"topic {topic}: ByteArrayConverter cannot write a {schema.kind.value}; use the Avro or JSON converter")
         return bytes(value)

@@ -193,13 +193,14 @@ TASK_METRICS: tuple[Metric, ...] = (
         _metric(
             "events_filtered_total",
             "Left out because the configuration says so. Events of the log, each of any number of rows: table (not captured), operation "
-            "(skipped.operations), source (GTID filters). Rows: unchanged (skip.messages.without.change).",
+            "(skipped.operations), source (GTID filters). Rows: unchanged (skip.messages.without.change). Records: transform (dropped by a transform).",
             "reason",
         ),
         _metric(
             "events_skipped_total",
             "Left out without being asked for by a filter: damaged and unusable (the handling modes warn or skip), passed_over (of a parked table "
-            "that no dump brings, inconsistent.schema.handling.mode), refused (by Kafka, errors.tolerance=all). parked: of a parked table; "
+            "that no dump brings, inconsistent.schema.handling.mode), refused (by Kafka, errors.tolerance=all), "
+            "untransformed (by a transform or converter, errors.tolerance=all). parked: of a parked table; "
             "a dump brings them later.",
             "reason",
         ),

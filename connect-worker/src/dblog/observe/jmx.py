@@ -95,7 +95,7 @@ _QUEUE = (
 )
 _SEEN = tuple(f"events_total|{op}" for op in ("create", "update", "delete", "truncate"))
 _FILTERED = tuple(f"events_filtered_total|{reason}" for reason in ("table", "operation", "source"))
-_ERRONEOUS = tuple(f"events_skipped_total|{reason}" for reason in ("damaged", "unusable", "passed_over", "refused"))
+_ERRONEOUS = tuple(f"events_skipped_total|{reason}" for reason in ("damaged", "unusable", "passed_over", "refused", "untransformed"))
 
 DEBEZIUM: tuple[Attribute, ...] = (
     *_debezium(

@@ -17,6 +17,7 @@ from dblog.readers.queue import BlockingQueue
 from dblog.readers.schemas import Schemas
 from dblog.readers.signals import SignalDesk
 from dblog.readers.stream import LogStream
+from dblog.transforms.stage import TransformStage
 
 RATE_OVER_S = 60.0
 CAPTURED_AGAIN_S = 60.0
@@ -43,7 +44,9 @@ class RunningNumbers:
         recovery: dict[str, float],
         tables_max: int,
         clock: Clock,
+        stage: TransformStage | None = None,
     ) -> None:
+        self._stage = stage
         self._stream = stream
         self._queue = queue
         self._interleaver = interleaver
@@ -70,6 +73,7 @@ class RunningNumbers:
         return {
             **self._of_queue(),
             **self._of_log(now_s),
+            **self._of_transforms(),
             **self._of_server(),
             **self._interleaver.window_numbers(),
             **self._interleaver.tally.numbers(),
@@ -78,6 +82,14 @@ class RunningNumbers:
             "signals_total": float(self._signals.taken_total),
             "signals_refused_total": float(self._signals.refused_total),
             **self._recovery,
+        }
+
+    def _of_transforms(self) -> dict[str, float]:
+        if self._stage is None:
+            return {}
+        return {
+            named("events_filtered_total", "transform"): float(self._stage.dropped_total),
+            named("events_skipped_total", "untransformed"): float(self._stage.failed_total),
         }
 
     def _of_queue(self) -> dict[str, float]:

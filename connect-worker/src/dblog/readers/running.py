@@ -320,6 +320,7 @@ class Running:
             recovery=dict(beginning.recovery),
             tables_max=tables_max,
             clock=clock,
+            stage=records.stage,
         )
 
     def begin(self) -> None:

@@ -173,6 +173,15 @@ class Record:
         made.key_schema, made._key, made.key_bytes, made._reads_key = schema, key, None, None
         return made
 
+    def with_value_schema(self, schema: Schema) -> Record:
+        """Return the record with another schema for the value that it has.
+
+        The schemas differ in names alone, so the encoder's bytes stay right.
+        """
+        made = self._copy()
+        made.value_schema = schema
+        return made
+
     def with_value(self, schema: Schema | None, value: Any) -> Record:
         """Return the record with another value."""
         made = self._copy()

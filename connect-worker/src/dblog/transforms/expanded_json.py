@@ -1,0 +1,146 @@
+"""Makes a struct of a payload that is JSON text, with a schema inferred from it.
+
+Every field is optional. Objects in an array share one schema with the fields of all; other arrays
+must have elements of one type. A payload that is no object, or whose arrays are mixed, stays text,
+with a line in the log that shows none of it.
+
+Source of the rules: Debezium's outbox.JsonSchemaData.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from dblog.codecs.schema import Field, Kind, Schema
+
+log = structlog.get_logger(__name__)
+
+_OPTIONAL_STRING = Schema(kind=Kind.STRING, optional=True)
+_OPTIONAL_BYTES = Schema(kind=Kind.BYTES, optional=True)
+_INT_BITS, _LONG_BITS = 32, 64
+_SCHEMAS_MAX = 1000
+_DEPTH_MAX = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonRules:
+    """The treatment of nulls and empty arrays, which show no type."""
+
+    keeps_null: bool = False
+    keeps_empty_arrays: bool = False
+
+
+_known: dict[Schema, Schema] = {}
+"""Inferred schemas by value: converters recognize a schema by its identity."""
+
+
+def expanded(text: str, schema: Schema, *, name: str, rules: JsonRules) -> tuple[Schema, Any]:
+    """Return schema and value of a payload; those given if the payload cannot be expanded."""
+    try:
+        if text[:1] not in ("{", "["):
+            raise ValueError("it begins with neither { nor [")
+        document = json.loads(text)
+        inferred = _schema_of(name, document, rules, 0)
+        if inferred is None or inferred.kind is not Kind.STRUCT:
+            raise ValueError("it is no object")
+        return _shared(inferred), _value_of(document, inferred)
+    except (ValueError, RecursionError, OverflowError) as e:
+        reason = "it is not JSON" if isinstance(e, json.JSONDecodeError) else str(e)
+        log.warning("a payload is left as text", reason=reason)
+        return schema, text
+
+
+def _shared(schema: Schema) -> Schema:
+    known = _known.get(schema)
+    if known is None:
+        if len(_known) >= _SCHEMAS_MAX:
+            _known.clear()
+        known = _known[schema] = schema
+    return known
+
+
+def _schema_of(name: str | None, node: Any, rules: JsonRules, depth: int) -> Schema | None:
+    if depth > _DEPTH_MAX:
+        raise ValueError("it is nested too deeply")
+    match node:
+        case str():
+            return _OPTIONAL_STRING
+        case bool():
+            return Schema(kind=Kind.BOOLEAN, optional=True)
+        case int():
+            bits = node.bit_length() + 1
+            kind = Kind.INT32 if bits <= _INT_BITS else Kind.INT64 if bits <= _LONG_BITS else Kind.FLOAT64
+            return Schema(kind=kind, optional=True)
+        case float():
+            return Schema(kind=Kind.FLOAT64, optional=True)
+        case list():
+            return _array_of(name, node, rules, depth)
+        case dict():
+            fields: dict[str, Field] = {}
+            for key, value in node.items():
+                found = _schema_of(f"{name}.{key}" if name else key, value, rules, depth + 1)
+                if found is not None and key not in fields:
+                    fields[key] = Field(name=key, schema=found)
+            return Schema(kind=Kind.STRUCT, name=name, optional=True, fields=tuple(fields.values()))
+        case _:
+            return _OPTIONAL_BYTES if rules.keeps_null else None
+
+
+def _array_of(name: str | None, nodes: list[Any], rules: JsonRules, depth: int) -> Schema | None:
+    if not nodes:
+        return Schema(kind=Kind.ARRAY, optional=True, items=_OPTIONAL_STRING) if rules.keeps_empty_arrays else None
+    present = [node for node in nodes if node is not None]
+    if any(_type_of(node) != _type_of(present[0]) for node in present):
+        raise ValueError("a field is not a homogenous array")
+    if present and isinstance(present[0], dict):
+        merged: Schema | None = None
+        for node in present:
+            found = _schema_of(name, node, rules, depth + 1)
+            assert found is not None
+            merged = found if merged is None else _merged(merged, found)
+        return Schema(kind=Kind.ARRAY, optional=True, items=merged)
+    item = _schema_of(None, present[0] if present else None, rules, depth + 1)
+    if item is None:
+        raise ValueError("an array has unrecognized members")
+    return Schema(kind=Kind.ARRAY, optional=True, items=item)
+
+
+def _type_of(node: Any) -> object:
+    """Return the type that members of an array must share; numbers differ by their width."""
+    if isinstance(node, bool) or not isinstance(node, int | float):
+        return type(node)
+    found = _schema_of(None, node, JsonRules(), 0)
+    assert found is not None
+    return found.kind
+
+
+def _merged(left: Schema, right: Schema) -> Schema:
+    """Return one schema for the objects of an array, required unless only one was seen."""
+    fields = {field.name: field for field in left.fields}
+    for field in right.fields:
+        old = fields.get(field.name)
+        if old is None or (old.schema.kind is Kind.BYTES and field.schema.kind is not Kind.BYTES):
+            fields[field.name] = field
+    same = left == right
+    return replace(left, fields=tuple(fields.values()), optional=left.optional if same else False)
+
+
+def _value_of(node: Any, schema: Schema) -> Any:
+    if node is None:
+        return None
+    match schema.kind:
+        case Kind.STRUCT:
+            given: Mapping[str, Any] = node
+            return {field.name: _value_of(given[field.name], field.schema) for field in schema.fields if field.name in given}
+        case Kind.ARRAY:
+            assert schema.items is not None
+            return [_value_of(item, schema.items) for item in node]
+        case Kind.FLOAT64:
+            return float(node)
+        case _:
+            return node

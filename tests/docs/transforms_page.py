@@ -1,0 +1,122 @@
+"""Writes connect-worker/docs/transforms.md: the prose below, and the tables of what the worker declares; run as a program, it puts the page in place."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from dblog.config.options import Option
+from dblog.transforms.catalog import PREDICATE_PLUGINS, REFUSED, TRANSFORM_PLUGINS
+
+PAGE = Path(__file__).parents[2] / "connect-worker" / "docs" / "transforms.md"
+PACKAGES = {"org.apache.kafka.connect.transforms": "Kafka Connect", "io.debezium": "Debezium"}
+
+HEAD = """\
+# Transforms and predicates
+
+Which single message transforms the worker runs, how each record passes them, what they cost, and
+what differs from Kafka Connect:
+
+    "transforms": "unwrap,route",
+    "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
+    "transforms.unwrap.add.fields": "op,source.ts_ms",
+    "transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
+    "transforms.route.regex": "shop\\\\.(.*)",
+    "transforms.route.replacement": "lake.$1"
+
+A class is named in full, or by its simple name (`RegexRouter`, `ReplaceField$Value`); `Filter` alone
+names two classes. A wrong class, option or predicate is an error at its key, in the answer of `PUT
+/connector-plugins/<connector>/config/validate` and as status 400 when the connector is created. A
+class of Connect or Debezium that is not here is refused by name. `GET
+/connector-plugins?connectorsOnly=false` lists all classes. The tables of this page are made by
+`tests/docs/transforms_page.py`.
+
+## The way of a record
+
+        row encoder ─► record ─► transform ─► transform ─► converter ─► queue ─► Kafka
+                       Avro      predicate?   None: dropped
+                       bytes     then it passes by
+
+- Every record passes the chain, as in Connect: rows of the log and of dumps, tombstones, heartbeats,
+  schema changes, transaction metadata, notifications, logical messages. A predicate such as
+  `TopicNameMatches` leaves out what a transform cannot handle. Chunk markers do not pass it.
+- The compiled encoders write each row as Avro, as without transforms. A transform that asks for key
+  or value has it read from these bytes; what no transform touches keeps them.
+- A chain that only renames topics by their names costs nothing per record: the encoders are built
+  with the new name.
+- A dropped record counts as done: the position behind it is stored. Metrics count it
+  (`dblog_task_events_filtered_total`, reason `transform`).
+- A record that a transform or converter cannot handle ends the task. With `errors.tolerance=all` it
+  is logged without its values, counted (`dblog_task_events_skipped_total`, reason `untransformed`),
+  and left out. A schema that the registry refuses ends the task in both cases.
+
+## Dumps and the sink
+
+| the chain | chunk markers | `verify`, `repair` | `columns` |
+|---|---|---|---|
+| only renames topics by their names | as without transforms | yes | yes |
+| changes headers or partitions | with `rows_passed` | yes | no |
+| drops records, too | with `rows_passed` | no | no |
+| changes keys or values, or routes by them | none | no | no |
+
+The sink reads envelopes in renamed topics, and rows that `ExtractNewRecordState` has unwrapped (set
+`table.<rule>.records=unwrapped` if nothing in the row shows it). Records of another shape are none
+that it can read: their table is parked with the reason, or exclude the topic with `topics.exclude`.
+Without markers the sink cannot count what arrives, and without `source.sequence` (add
+`add.fields=source.sequence`) it takes the order of a topic's records for that of the source.
+"""
+
+DIFFERENCES = """\
+## Differences
+
+| where | here | in Connect |
+|---|---|---|
+| an option that a transform's `configure` refuses | an error of its key, status 400 | the task fails |
+| a key that no class has | a warning with the nearest name. `drop.tombstones` and `delete.handling.mode` of Debezium 2 are such keys: Debezium 3 has `delete.tombstone.handling.mode` | ignored |
+| patterns | matched in time linear in the text; back references and most lookarounds are refused by name | backtracking |
+| patterns of dates | the letters y M d D H h K k m s S a E z Z X, in English and UTC; others are refused by name | all of SimpleDateFormat |
+| days before 1582-10-15 in texts | the Gregorian calendar | the Julian calendar |
+| `Filter` and `ContentBasedRouter` of Debezium | no script runs: one expression of a small language, with Groovy's comparison for JavaScript too. Fields by `.`, `?.`, `[]` and `get()`, `== != < <= > >= && \\|\\| ! ?: + - in ==~`, and methods such as `startsWith`, `contains`, `matches`; others are refused by name | any script |
+| `MaskField` of a Decimal | zero with the field's scale | zero with scale 0, which converters refuse |
+| the timestamp that `EventRouter` sets | `TimestampRouter` and `InsertField` see it; the record in Kafka has the time of sending | is the record's in Kafka |
+| `InsertHeader` | a list or a map as `value.literal` is refused | parsed and written again |
+| `__debezium.newkey` and `oldkey` headers | texts to a transform | structs |
+| a payload of JSON that `EventRouter` expands | an array at the top stays text | an error, which is logged, and text |
+| a record without schema in Avro | an error of the record | an Avro schema of any type |
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join([HEAD, *_tables(), DIFFERENCES, *_refused()])
+
+
+def _tables() -> Iterator[str]:
+    yield "## Predicates\n"
+    yield "| class | what it does | options |\n|---|---|---|"
+    for plugin in PREDICATE_PLUGINS:
+        yield f"| `{plugin.class_name}` | {plugin.doc} | {_options(plugin.options)} |"
+    yield "\n`transforms.<alias>.predicate` names one, and `transforms.<alias>.negate=true` turns it.\n"
+    for package, name in PACKAGES.items():
+        yield f"## Transforms of {name}\n"
+        yield "| class | what it does | options, with their defaults |\n|---|---|---|"
+        for transform in TRANSFORM_PLUGINS:
+            if transform.class_name.startswith(package):
+                variants = f" (`${'`, `$'.join(part.value for part in transform.parts)}`)" if transform.parts else ""
+                yield f"| `{transform.class_name}`{variants} | {transform.doc} | {_options(transform.options)} |"
+        yield ""
+
+
+def _options(options: tuple[Option, ...]) -> str:
+    shown = (f"`{one.name}`{'=`' + one.default + '`' if one.default else ' (required)' if one.required else ''}" for one in options)
+    return ", ".join(shown) or "none"
+
+
+def _refused() -> Iterator[str]:
+    yield "## Not here\n"
+    yield "| class | why |\n|---|---|"
+    for name, why in REFUSED.items():
+        yield f"| `{name}` | {why} |"
+    yield ""
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,158 @@
+"""The stage between encoders and queue: what is written after the chain, with which schemas and headers, and what fails."""
+
+import json
+
+import pytest
+from dblog.codecs import avro
+from dblog.errors import DefiniteError
+from dblog.kafka.converters import ByteArrayConverter, JsonConverter, StringConverter
+from dblog.model import Segment, TableId
+from dblog.transforms.configuration import chain_of
+from dblog.transforms.stage import TransformStage
+from worker.transforms.records import DEBEZIUM, ENVELOPE, KAFKA, KEY, change, row
+
+BARE = JsonConverter({"schemas.enable": "false"}, option_prefix="")
+
+
+class Registry:
+    """An Avro converter whose frames name topic and schema."""
+
+    is_avro = True
+
+    def __init__(self):
+        self.asked = []
+
+    def prefix(self, topic, schema):
+        self.asked.append((topic, schema.name))
+        return f"{topic}|{schema.name}|".encode()
+
+
+def stage(converter=BARE, *, tolerate=False, context=(), **options):
+    given = {"transforms": "x", **{f"transforms.x.{name.replace('__', '.')}": value for name, value in options.items()}}
+    return TransformStage(chain_of(given), key_converter=converter, value_converter=converter, context_headers=context, tolerate=tolerate)
+
+
+def segment(*records, headers=None, **more):
+    keys = [None if one.key is None else avro.encode(KEY, one.key) for one in records]
+    values = [None if one.value is None else avro.encode(ENVELOPE, one.value) for one in records]
+    return Segment("p.d.t", keys, values, TableId("d", "t"), headers or {}, schemas=(KEY, ENVELOPE), **more)
+
+
+def test_runs_of_one_topic_stay_one_segment_and_keep_their_order():
+    router = stage(type=f"{DEBEZIUM}.ContentBasedRouter", language="jsr223.groovy", topic__expression="value.after.id > 2 ? 'big' : null")
+    rows = [change("c", after=row(id=number)) for number in (1, 2, 3, 4, 1)]
+
+    passed = router.passed([segment(*rows)])
+
+    assert [(one.topic, [json.loads(key)["id"] for key in one.keys]) for one in passed.segments] == [
+        ("p.d.t", [1, 2]),
+        ("big", [3, 4]),
+        ("p.d.t", [1]),
+    ]
+    assert passed.records == 5
+    assert passed.size_bytes == sum(len(part) for one in passed.segments for part in (*one.keys, *one.values))
+    assert {one.table for one in passed.segments} == {TableId("d", "t")}
+
+
+def test_what_no_transform_touches_keeps_the_encoders_bytes_behind_the_frame_of_the_new_topic():
+    registry = Registry()
+    router = stage(
+        registry, type=f"{DEBEZIUM}.ToLogicalTopicRouter", topic__regex="(.*)", topic__replacement="all", key__enforce__uniqueness="false"
+    )
+    one = segment(change("c", after=row()), change("c", after=row(id=2)))
+
+    passed = router.passed([one])
+
+    assert passed.segments[0].values == [b"all|all.Envelope|" + value for value in one.values]
+    assert passed.segments[0].keys == [b"all|all.Key|" + key for key in one.keys]
+    assert sorted(registry.asked) == [("all", "all.Envelope"), ("all", "all.Key")], "asked once for each schema"
+
+
+def test_dropped_records_are_counted_and_finished_segments_pass():
+    drop = stage(type=f"{KAFKA}.Filter")
+    marker = Segment("chunks", [b"k"], [b"v"])
+
+    passed = drop.passed([segment(change("c", after=row())), marker])
+
+    assert (passed.segments, passed.records, passed.size_bytes, drop.dropped_total) == ([marker], 1, 2, 1)
+
+
+def test_a_delete_without_schema_is_null_and_one_with_schema_is_what_json_makes_of_null():
+    whole = JsonConverter({}, option_prefix="")
+    delete = segment(change("d", before=row()))
+    unwrap = {"type": f"{DEBEZIUM}.ExtractNewRecordState"}
+
+    assert stage(whole, **unwrap, delete__tombstone__handling__mode="delete-to-tombstone").passed([delete]).segments[0].values == [None]
+    left = json.loads(stage(whole, **unwrap).passed([delete]).segments[0].values[0])
+    assert (left["payload"], left["schema"]["name"]) == (None, "p.d.t.Value")
+    assert stage(Registry(), **unwrap).passed([delete]).segments[0].values == [None]
+
+
+def test_headers_are_written_in_full_only_where_the_chain_has_changed_them():
+    insert = stage(context=[("ctx", b"1")], type=f"{KAFKA}.InsertHeader", header="h", value__literal="x")
+    same = stage(context=[("ctx", b"1")], type=f"{KAFKA}.DropHeaders", headers="other")
+    one = segment(change("c", after=row()), change("d", before=row()), headers={1: [("own", b"2"), ("null", None)]})
+
+    changed, kept = insert.passed([one]).segments[0], same.passed([one]).segments
+
+    assert changed.headers == {0: [("ctx", b"1"), ("h", b"x")], 1: [("own", b"2"), ("null", None), ("ctx", b"1"), ("h", b"x")]}
+    assert not changed.context_headers
+    assert [(part.context_headers, part.headers) for part in kept] == [
+        (True, {}),
+        (False, {0: [("own", b"2"), ("null", None), ("ctx", b"1")]}),
+    ]
+
+
+def test_added_structs_and_numbers_are_texts_in_headers():
+    unwrap = stage(type=f"{DEBEZIUM}.ExtractNewRecordState", add__headers="op,source.ts_ms,transaction.id")
+
+    assert unwrap.passed([segment(change("c", after=row()))]).segments[0].headers == {
+        0: [("__op", b"c"), ("__source_ts_ms", b"5"), ("__transaction_id", None)]
+    }
+
+
+@pytest.mark.parametrize("converter", [StringConverter({}), ByteArrayConverter()])
+def test_a_converter_that_cannot_write_the_value_fails_the_record_without_its_values(converter):
+    hoist = stage(converter, type=f"{KAFKA}.HoistField$Value", field="v")
+    deleted = segment(change("d", before=row(name="secret")).with_value(None, None))
+
+    with pytest.raises(DefiniteError, match=r"a record of table d\.t cannot be handled: the (key|value) converter cannot write") as caught:
+        hoist.passed([deleted])
+    assert "secret" not in str(caught.value)
+
+
+def test_a_value_without_schema_is_json_with_a_null_schema():
+    hoist = stage(JsonConverter({}, option_prefix=""), type=f"{KAFKA}.HoistField$Value", field="v")
+
+    assert hoist.passed([segment(change("d", before=row()).with_value(None, None))]).segments[0].values == [
+        b'{"schema":null,"payload":{"v":null}}'
+    ]
+
+
+def test_tolerated_failures_are_counted_and_others_pass():
+    key = stage(tolerate=True, type=f"{KAFKA}.ValueToKey", fields="op")
+    passed = key.passed([segment(change("c", after=row()), change("d", before=row()).with_value(None, None))])
+
+    assert [json.loads(one) for one in passed.segments[0].keys] == [{"op": "c"}]
+    assert key.failed_total == 1
+
+
+def test_a_registry_that_refuses_a_schema_is_not_a_fault_of_the_record():
+    class Refusing(Registry):
+        def prefix(self, topic, schema):
+            raise DefiniteError("409")
+
+    with pytest.raises(DefiniteError, match="^409$"):
+        stage(Refusing(), tolerate=True, type=f"{KAFKA}.InsertHeader", header="h", value__literal="x").passed(
+            [segment(change("c", after=row()))]
+        )
+
+
+def test_the_snapshot_marker_of_a_logged_row_is_not_set_as_in_debezium():
+    unwrap = stage(type=f"{DEBEZIUM}.ExtractNewRecordState", add__fields="snapshot")
+    dumped = change("r", after=row())
+    dumped.value["source"]["snapshot"] = "incremental"
+
+    values = unwrap.passed([segment(change("c", after=row()), dumped)]).segments[0].values
+
+    assert [json.loads(value)["__snapshot"] for value in values] == [None, "incremental"]
