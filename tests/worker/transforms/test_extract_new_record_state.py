@@ -123,5 +123,5 @@ def test_a_wrong_reference_is_an_error_of_its_key(fields):
 
 
 def test_an_added_field_that_the_row_has_already_is_an_error_of_the_record():
-    with pytest.raises(RecordError, match="the row has the field name already"):
+    with pytest.raises(RecordError, match="field name duplication name"):
         transform(UNWRAP, add__fields="op:name", add__fields__prefix="")(change("c", after=row()))

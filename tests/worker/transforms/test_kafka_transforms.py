@@ -304,7 +304,7 @@ def test_header_from_needs_as_many_headers_as_fields():
         ("1.0", Kind.INT8, 1),
         ("70000", Kind.INT32, 70000),
         ("1.5", Kind.FLOAT32, 1.5),
-        ('"7"', Kind.STRING, "7"),
+        ('"7"', Kind.STRING, '"7"'),
         ("1.2.3", Kind.STRING, "1.2.3"),
     ],
 )
@@ -334,6 +334,8 @@ def test_set_schema_metadata():
     assert (made.value_schema.name, made.value_schema.version, made.value_schema.optional) == ("n", 3, True)
     assert made.value["kind"] == "none"
     assert rename(TOMBSTONE) is TOMBSTONE
+    with pytest.raises(RecordError, match="Cannot list fields on non-struct type"):
+        rename(valued(TEXT, "x"))
     with pytest.raises(RecordError, match="Schema required"):
         rename(valued(None, {"a": 1}))
     with pytest.raises(ConfigError, match="Neither schema name nor version configured"):

@@ -52,8 +52,13 @@ def _plain_text(value: Any, *, inside: bool = False) -> str:
 
 def struct_text(schema: Schema, value: Mapping[str, Any]) -> str:
     """Return a struct with the names of its fields."""
-    members = (f"{_quoted(f.name)}:{member_text(f.schema, value.get(f.name))}" for f in schema.fields)
+    members = (f"{_quoted(f.name)}:{member_text(f.schema, _or_default(f.schema, value.get(f.name)))}" for f in schema.fields)
     return "{" + ",".join(members) + "}"
+
+
+def _or_default(schema: Schema, value: Any) -> Any:
+    """Return the field's default instead of null, as Connect's Struct does."""
+    return schema.default if value is None else value
 
 
 def member_text(schema: Schema, value: Any) -> str:

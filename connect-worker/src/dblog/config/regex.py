@@ -533,9 +533,10 @@ class _Reader:
             raise PatternError(
                 f"the possessive quantifier {given} cannot be used in a pattern here; write {given[:-1]} without the + after it"
             )
-        self._takes("?")  # laziness does not change whether the whole text matches
+        # Laziness does not change whether the whole text matches, but which parts groups match.
+        lazy = "?" if self._takes("?") and self._captures else ""
         # RE2 treats a number with a leading zero as literal text.
-        return re.sub(r"\d+", lambda digits: str(int(digits[0])), self._text[start:end])
+        return re.sub(r"\d+", lambda digits: str(int(digits[0])), self._text[start:end]) + lazy
 
     def _sees(self, *texts: str) -> bool:
         return self._text.startswith(texts, self._at)
@@ -558,7 +559,7 @@ def _literal(char: str, *, keep: str = "") -> str:
 
 
 def _repeated(piece: _Piece, quantifier: str) -> _Piece:
-    count = int(quantifier[1:-1]) if quantifier.startswith("{") and "," not in quantifier else None
+    count = int(quantifier.rstrip("?")[1:-1]) if quantifier.startswith("{") and "," not in quantifier else None
     width = 0 if piece.width == 0 else piece.width * count if piece.width is not None and count is not None else None
     return _Piece(f"(?:{piece.text}){quantifier}", width)
 

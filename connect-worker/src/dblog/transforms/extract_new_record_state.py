@@ -111,8 +111,6 @@ class _Shape:
 
     before: Field
     after: Field
-    row: Schema
-    """Schema of the unwrapped row, with the added fields."""
     defaults: tuple[tuple[str, Any], ...]
     """Fields of the row whose null becomes the default, if rows are rewritten."""
     fields: tuple[FoundField, ...]
@@ -146,6 +144,7 @@ class ExtractNewRecordState:
         self._drop_from_key = drop_from_key
         self._drop_keeps_schema = drop_keeps_schema
         self._shapes = Derived(self._shape)
+        self._rows = Derived(self._row)
 
     def apply(self, record: Record) -> Record | None:
         """Return the unwrapped record, None if it is dropped."""
@@ -156,8 +155,9 @@ class ExtractNewRecordState:
             return record.with_headers((*record.headers, *added)) if added else record
         if not is_envelope(record.value_schema):
             return record
-        assert record.value_schema is not None
-        shape = self._shapes.of(record.value_schema)
+        schema = record.value_schema
+        assert schema is not None
+        shape = self._shapes.of(schema)
         envelope: Mapping[str, Any] = record.value
         if shape.headers:
             added = tuple(Header(one.new_name, one.schema, one.value_in(envelope)) for one in shape.headers)
@@ -168,8 +168,15 @@ class ExtractNewRecordState:
             return None if before is None else self._deleted(record, shape, envelope, before)
         if self._route_by is not None:
             record = routed(record, text_of(shape.after.schema, row, self._route_by))
-        made = record.with_value(shape.row, self._unwrapped(shape, envelope, row, "false"))
+        made = record.with_value(self._rows.of(schema), self._unwrapped(shape, envelope, row, "false"))
         return made if self._drop_header is None else self._without_dropped(made)
+
+    def _row(self, schema: Schema) -> Schema:
+        """Return the schema of unwrapped rows, with the added fields."""
+        shape = self._shapes.of(schema)
+        rewritten = (Field(name=DELETED, schema=_OPTIONAL_STRING),) if self._rewrites else ()
+        row = shape.after.schema
+        return like(row, (*row.fields, *rewritten, *(Field(name=one.new_name, schema=one.schema) for one in shape.fields)))
 
     def _deleted(self, record: Record, shape: _Shape, envelope: Mapping[str, Any], before: Mapping[str, Any]) -> Record | None:
         if self._mode == "drop":
@@ -181,7 +188,8 @@ class ExtractNewRecordState:
         if not self._rewrites:
             # Debezium leaves the schema of the row here, which JSON with schemas shows.
             return record.with_value(shape.after.schema, None)
-        made = record.with_value(shape.row, self._unwrapped(shape, envelope, before, "true"))
+        assert record.value_schema is not None
+        made = record.with_value(self._rows.of(record.value_schema), self._unwrapped(shape, envelope, before, "true"))
         return made if self._drop_header is None else self._without_dropped(made)
 
     def _unwrapped(self, shape: _Shape, envelope: Mapping[str, Any], row: Mapping[str, Any], deleted: str) -> dict[str, Any]:
@@ -200,12 +208,9 @@ class ExtractNewRecordState:
         fields = tuple(found for one in self._add_fields if (found := one.found_in(schema)) is not None)
         headers = tuple(found for one in self._add_headers if (found := one.found_in(schema)) is not None)
         columns = after.schema.fields
-        rewritten = (Field(name=DELETED, schema=_OPTIONAL_STRING),) if self._rewrites else ()
-        row = like(after.schema, (*columns, *rewritten, *(Field(name=one.new_name, schema=one.schema) for one in fields)))
-        _require_distinct(row)
         replaced = columns if self._rewrites and self._replaces_null else ()
         defaults = tuple((field.name, field.schema.default) for field in replaced if field.schema.default is not None)
-        return _Shape(before, after, row, defaults, fields, headers)
+        return _Shape(before, after, defaults, fields, headers)
 
     def _without_dropped(self, record: Record) -> Record:
         """Return the record without the fields that a header lists."""
@@ -222,14 +227,6 @@ class ExtractNewRecordState:
         if not self._drop_keeps_schema:
             return dropped
         return frozenset(field.name for field in schema.fields if field.schema.optional and field.name in dropped)
-
-
-def _require_distinct(row: Schema) -> None:
-    seen: set[str] = set()
-    for field in row.fields:
-        if field.name in seen:
-            raise RecordError(f"the row has the field {field.name} already; choose another prefix or name for the added field")
-        seen.add(field.name)
 
 
 def _references(value: Value, _all: Mapping[str, Value]) -> str | None:

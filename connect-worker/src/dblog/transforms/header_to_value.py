@@ -36,12 +36,12 @@ class HeaderToValue:
         """Return the record with the fields; one without value or without such headers stays."""
         if record.is_tombstone:
             return record
+        value = require_struct(record.value_schema, record.value, _PURPOSE)
         entries: list[Entry] = [
             (self._paths[header.name], header.schema, header.value) for header in record.headers if header.name in self._paths
         ]
         if not entries:
             return record
-        value = require_struct(record.value_schema, record.value, _PURPOSE)
         assert record.value_schema is not None
         made = record.with_value(self._schema(record.value_schema, entries), _with_entries(value, entries))
         if not self._moves:

@@ -105,8 +105,6 @@ def parsed_literal(literal: str) -> tuple[Schema | None, Any]:
         return None, None
     if trimmed[:1] in "[{" and trimmed:
         raise ValueError("a list or a map as a header's value is not known here; write another text")
-    if len(trimmed) > 1 and trimmed[0] == trimmed[-1] == '"':
-        return Schema(kind=Kind.STRING), trimmed[1:-1].replace('\\"', '"').replace("\\\\", "\\")
     if len(trimmed) <= _NUMBER_CHARS_MAX and _NUMBER.fullmatch(trimmed):
         number = Decimal(trimmed)
         if number == number.to_integral_value():

@@ -136,7 +136,7 @@ def _options(key_field: str) -> tuple[Option, ...]:
     low = Importance.LOW
     return (
         replace(text("topic.regex", "Pattern that the whole name of a topic has to match.", required=True, importance=low), check=pattern),
-        text("topic.replacement", "The logical topic; $1 is the first group.", required=True, importance=low),
+        replace(text("topic.replacement", "The logical topic; $1 is the first group.", required=True, importance=low), check=None),
         flag("key.enforce.uniqueness", "Whether keys get a field that tells the tables of a topic apart.", default="true"),
         replace(text("key.field.regex", "Pattern that makes the field's value of the old topic's name.", importance=low), check=pattern),
         text("key.field.name", "Name of the field.", default=key_field, importance=low),

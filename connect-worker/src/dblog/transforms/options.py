@@ -29,9 +29,14 @@ def pattern(value: Value, _all: Mapping[str, Value]) -> str | None:
     return None
 
 
+def anything(_value: Value, _all: Mapping[str, Value]) -> str | None:
+    """Accept any text, an empty one too: Connect asks only that a required option is given."""
+    return None
+
+
 def text(name: str, doc: str, *, required: bool = False, default: str | None = None, importance: Importance = Importance.MEDIUM) -> Option:
     """Return an option for text."""
-    return Option(name=name, doc=doc, required=required, default=default, importance=importance)
+    return Option(name=name, doc=doc, required=required, default=default, importance=importance, check=anything if required else None)
 
 
 def flag(name: str, doc: str, *, default: str, importance: Importance = Importance.LOW) -> Option:

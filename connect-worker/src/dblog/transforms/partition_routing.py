@@ -51,12 +51,17 @@ class PartitionRouting:
 
 
 def _found(path: tuple[str, ...], schema: Schema, struct: Any) -> tuple[Schema, Any] | None:
-    """Return schema and value at a path; None if a field is null or not there."""
+    """Return schema and value at a path; None if the field is null or not there.
+
+    Raise RecordError if a struct on the way is null, as Debezium does.
+    """
     op = struct.get("op")
     value: Any = struct
     for number, name in enumerate(path):
         wanted = ("before" if op == "d" else "after") if name == _CHANGE and number < len(path) - 1 else name
-        if value is None or schema.kind is not Kind.STRUCT:
+        if value is None:
+            raise RecordError(f"{'.'.join(path)} leads through a null; use change in place of before and after")
+        if schema.kind is not Kind.STRUCT:
             return None
         field = field_of(schema, wanted)
         if field is None:

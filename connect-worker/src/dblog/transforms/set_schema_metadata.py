@@ -41,6 +41,8 @@ class SetSchemaMetadata:
         return self._part.replaced(record, updated, value)
 
     def _renamed(self, schema: Schema) -> Schema:
+        if schema.kind is not Kind.STRUCT:
+            raise RecordError("Cannot list fields on non-struct type")  # as Connect fails, whatever it means
         return replace(
             schema,
             name=schema.name if self._name is None else self._name,

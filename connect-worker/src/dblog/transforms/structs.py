@@ -76,8 +76,13 @@ def kind_of(schema: Schema | None) -> str:
 def like(schema: Schema, fields: tuple[Field, ...]) -> Schema:
     """Return a struct with other fields and the schema's name, version, doc and parameters.
 
-    It is required and has no default, whatever the schema is.
+    It is required and has no default, whatever the schema is. Raise RecordError if two fields have
+    one name.
     """
+    if len({field.name for field in fields}) < len(fields):
+        seen: set[str] = set()
+        twice = next(field.name for field in fields if field.name in seen or seen.add(field.name))  # type: ignore[func-returns-value]
+        raise RecordError(f"Cannot create field because of field name duplication {twice}")
     return Schema(kind=Kind.STRUCT, name=schema.name, version=schema.version, doc=schema.doc, parameters=schema.parameters, fields=fields)
 
 
