@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long test-day alerts-test lint measure audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink sink-month chaos bench bench-peer bench-before bench-tables bench-table bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer compare-way-back compare-signals compare-transforms fresh-machine-test kubernetes-test bench-transaction chart chart-lint docs docs-serve clean
+.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long test-day alerts-test lint measure audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink sink-month chaos bench bench-peer bench-before bench-tables bench-transforms bench-table bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer compare-way-back compare-signals compare-transforms fresh-machine-test kubernetes-test bench-transaction chart chart-lint docs docs-serve clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -81,6 +81,7 @@ help:
 	@echo 'Speed'
 	@echo '  make bench [ARGS=...]              speed and memory of the worker; writes build/bench'
 	@echo '  make bench-peer [ARGS="bulk --scale 0.1"]   the worker against Debezium in Kafka Connect; writes build/bench/peer.json'
+	@echo '  make bench-transforms [ARGS="--rounds 3"]   what chains of transforms cost per record, without servers'
 	@echo '  make bench-before BEFORE=/path [ARGS="bulk --rounds 3"]   the worker against another checkout of itself, such as the commit before'
 	@echo '  make bench-tables [ARGS="--tables 200"]   a dump of 1 000 small tables, topics and schemas included; writes build/bench/manytables.json'
 	@echo '  make bench-table [ARGS="--rows 300000"]   a dump of one large table by one reader and by four; writes build/bench/onetable.json'
@@ -219,6 +220,10 @@ bench-before: setup
 # A minute; ARGS="--before FOLDER" measures another checkout beside it.
 bench-tables: setup
 	@$(BIN)/python tests/bench/manytables.py $(ARGS)
+
+# A minute, without servers.
+bench-transforms: setup
+	@$(BIN)/python tests/bench/transforms.py $(ARGS)
 
 # A few minutes; ARGS="--rows 10000000 --keys text" asks how soon a large table's first record comes.
 bench-table: setup

@@ -1,12 +1,16 @@
 """ExtractNewRecordState, by Debezium's rules: every option, with nulls, tombstones, truncates and records that are no rows."""
 
+from itertools import product
+
 import pytest
+from dblog.codecs import avro
 from dblog.codecs.envelope import HEARTBEAT_VALUE
 from dblog.codecs.schema import Kind, Schema
 from dblog.errors import ConfigError
 from dblog.transforms.faults import RecordError
+from dblog.transforms.reading import reader
 from dblog.transforms.record import Header, Record
-from worker.transforms.records import DEBEZIUM, MAYBE_TEXT, change, names, row, tombstone, transform
+from worker.transforms.records import DEBEZIUM, ENVELOPE, KEY, MAYBE_TEXT, change, names, row, source, tombstone, transform
 
 UNWRAP = f"{DEBEZIUM}.ExtractNewRecordState"
 
@@ -125,3 +129,35 @@ def test_a_wrong_reference_is_an_error_of_its_key(fields):
 def test_an_added_field_that_the_row_has_already_is_an_error_of_the_record():
     with pytest.raises(RecordError, match="field name duplication name"):
         transform(UNWRAP, add__fields="op:name", add__fields__prefix="")(change("c", after=row()))
+
+
+MODES = ("drop", "tombstone", "rewrite", "rewrite-with-tombstone", "delete-to-tombstone")
+ADDED = (
+    {},
+    {"add__fields": "op,source.ts_ms,snapshot,transaction.id"},
+    {"add__headers": "op,db"},
+    {"replace__null__with__default": "false", "add__fields": "ts_us"},
+)
+
+
+@pytest.mark.parametrize(("mode", "options"), list(product(MODES, ADDED)))
+def test_a_row_that_is_cut_out_of_the_bytes_is_the_row_that_is_read(mode, options):
+    unwrap = transform(UNWRAP, delete__tombstone__handling__mode=mode, **options)
+    block = {"id": "t1", "total_order": 1, "data_collection_order": 2}
+    changes = [
+        change("c", after=row(name=None)),
+        change("r", after=row(id=1 << 20), source=source(snapshot="incremental")),
+        change("u", before=row(name="x" * 200), after=row(kind="k"), transaction=block),
+        change("d", before=row()),
+        change("t", after=row()).with_value(ENVELOPE, {"source": source(), "op": "t"}),
+    ]
+
+    for record in changes:
+        data = avro.encode(ENVELOPE, record.value)
+        unread = Record.unread("p.d.t", (KEY, b"\x02", reader(KEY)), (ENVELOPE, data, reader(ENVELOPE)), headers=(), partition=None)
+        # What is read is what the bytes hold: a default stands for what the record leaves out.
+        whole = record.with_value(ENVELOPE, reader(ENVELOPE)(data))
+        cut, made = unwrap(unread), unwrap(whole)
+        assert (cut is None) is (made is None)
+        if cut is not None and made is not None:
+            assert (cut.value, cut.value_schema, cut.headers) == (made.value, made.value_schema, made.headers)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dblog.codecs import avro
 from dblog.codecs.schema import Field, Kind, Schema
 from dblog.config.options import Importance, Option, Settings, Value
 from dblog.config.options import Kind as OptionKind
@@ -22,8 +23,10 @@ from dblog.transforms.faults import RecordError
 from dblog.transforms.options import flag, text
 from dblog.transforms.parts import Part
 from dblog.transforms.plugin import Effect, TransformPlugin
-from dblog.transforms.record import Header, Record
+from dblog.transforms.reading import reader
+from dblog.transforms.record import Header, Read, Record
 from dblog.transforms.replace_field import without_fields
+from dblog.transforms.skipping import Skip, is_null, plain_skipper
 from dblog.transforms.structs import Derived, basics, field_of, like
 
 DELETED = "__deleted"
@@ -31,6 +34,7 @@ _OP = "op"
 _DELETE = "d"
 _STRING = Schema(kind=Kind.STRING)
 _OPTIONAL_STRING = Schema(kind=Kind.STRING, optional=True)
+_DELETED_BYTES = {text: avro.encode(_OPTIONAL_STRING, text) for text in ("true", "false")}
 _IN_TRANSACTION = frozenset({"id", "data_collection_order", "total_order"})
 _IN_ENVELOPE = frozenset({"op", "ts_ms", "ts_us", "ts_ns"})
 _MODES = ("drop", "tombstone", "rewrite", "rewrite-with-tombstone", "delete-to-tombstone")
@@ -111,6 +115,12 @@ class _Shape:
 
     before: Field
     after: Field
+    skip_before: Skip
+    skip_after: Skip
+    read_rest: Read
+    """Reader of what follows both rows in the envelope's bytes."""
+    writers: tuple[tuple[FoundField, avro.Write], ...]
+    """Writers of the added fields."""
     defaults: tuple[tuple[str, Any], ...]
     """Fields of the row whose null becomes the default, if rows are rewritten."""
     fields: tuple[FoundField, ...]
@@ -143,6 +153,9 @@ class ExtractNewRecordState:
         self._drop_header = drop_header
         self._drop_from_key = drop_from_key
         self._drop_keeps_schema = drop_keeps_schema
+        self._cuts = not (route_by_field or drop_header)
+        """True if no field of the row itself has to be read."""
+        self._readers = Derived(reader)
         self._shapes = Derived(self._shape)
         self._rows = Derived(self._row)
 
@@ -158,6 +171,8 @@ class ExtractNewRecordState:
         schema = record.value_schema
         assert schema is not None
         shape = self._shapes.of(schema)
+        if self._cuts and record.value_bytes is not None and not (self._rewrites and shape.defaults):
+            return self._cut(record, schema, shape, record.value_bytes)
         envelope: Mapping[str, Any] = record.value
         if shape.headers:
             added = tuple(Header(one.new_name, one.schema, one.value_in(envelope)) for one in shape.headers)
@@ -170,6 +185,31 @@ class ExtractNewRecordState:
             record = routed(record, text_of(shape.after.schema, row, self._route_by))
         made = record.with_value(self._rows.of(schema), self._unwrapped(shape, envelope, row, "false"))
         return made if self._drop_header is None else self._without_dropped(made)
+
+    def _cut(self, record: Record, schema: Schema, shape: _Shape, data: bytes) -> Record | None:
+        """Return the record with the row cut out of the envelope's bytes, the added fields after it."""
+        has_before = not is_null(shape.before.schema, data, 0)
+        at = shape.skip_before(data, 1) if has_before else 1
+        has_after = not is_null(shape.after.schema, data, at)
+        end = shape.skip_after(data, at + 1) if has_after else at + 1
+        if not has_before and not has_after:
+            return None
+        rest = shape.read_rest(data[end:]) if shape.headers or shape.fields else {}
+        if shape.headers:
+            added = tuple(Header(one.new_name, one.schema, one.value_in(rest)) for one in shape.headers)
+            record = record.with_headers((*record.headers, *added))
+        if not has_after and not self._rewrites:
+            return self._deleted(record, shape, {}, {})
+        row = data[at + 1 : end] if has_after else data[1:at]
+        if self._rewrites:
+            row += _DELETED_BYTES["false" if has_after else "true"]
+        if shape.writers:
+            out = bytearray(row)
+            for one, write in shape.writers:
+                write(out, one.value_in(rest))
+            row = bytes(out)
+        made = self._rows.of(schema)
+        return record.with_unread_value(made, row, self._readers.of(made))
 
     def _row(self, schema: Schema) -> Schema:
         """Return the schema of unwrapped rows, with the added fields."""
@@ -210,7 +250,10 @@ class ExtractNewRecordState:
         columns = after.schema.fields
         replaced = columns if self._rewrites and self._replaces_null else ()
         defaults = tuple((field.name, field.schema.default) for field in replaced if field.schema.default is not None)
-        return _Shape(before, after, defaults, fields, headers)
+        assert schema.fields[:2] == (before, after), "an envelope begins with the rows"
+        rest = reader(like(schema, schema.fields[2:]))
+        writers = tuple((one, avro.writer(one.schema)) for one in fields)
+        return _Shape(before, after, plain_skipper(before.schema), plain_skipper(after.schema), rest, writers, defaults, fields, headers)
 
     def _without_dropped(self, record: Record) -> Record:
         """Return the record without the fields that a header lists."""

@@ -182,6 +182,12 @@ class Record:
         made.value_schema = schema
         return made
 
+    def with_unread_value(self, schema: Schema, data: bytes, read: Read) -> Record:
+        """Return the record with a value that is a part of the encoder's bytes."""
+        made = self._copy()
+        made.value_schema, made._value, made.value_bytes, made._reads_value = schema, None, data, read
+        return made
+
     def with_value(self, schema: Schema | None, value: Any) -> Record:
         """Return the record with another value."""
         made = self._copy()
