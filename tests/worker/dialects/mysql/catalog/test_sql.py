@@ -123,11 +123,12 @@ def test_a_keyless_table_is_scanned_and_never_asked_for_by_ranges():
 @pytest.mark.parametrize(
     ("column", "watermark"),
     [
-        (text("k", "latin1", "latin1_german2_ci"), "CONVERT(? USING latin1) COLLATE latin1_german2_ci"),
-        (text("k", "utf8mb4", "utf8mb4_0900_ai_ci"), "CONVERT(? USING utf8mb4) COLLATE utf8mb4_0900_ai_ci"),
-        (text("k", "utf8mb3", "utf8mb3_bin"), "CONVERT(? USING utf8mb3) COLLATE utf8_bin"),
-        (text("k", "utf8mb3", "utf8mb3_uca1400_ai_ci"), "CONVERT(? USING utf8mb3) COLLATE utf8mb3_uca1400_ai_ci"),
-        (text("k", "latin1", None), "CONVERT(? USING latin1)"),
+        (text("k", "latin1", "latin1_german2_ci"), "CONVERT(? USING `latin1`) COLLATE `latin1_german2_ci`"),
+        (text("k", "utf8mb4", "utf8mb4_0900_ai_ci"), "CONVERT(? USING `utf8mb4`) COLLATE `utf8mb4_0900_ai_ci`"),
+        (text("k", "utf8mb3", "utf8mb3_bin"), "CONVERT(? USING `utf8mb3`) COLLATE `utf8_bin`"),
+        (text("k", "utf8mb3", "utf8mb3_uca1400_ai_ci"), "CONVERT(? USING `utf8mb3`) COLLATE `utf8mb3_uca1400_ai_ci`"),
+        (text("k", "latin1", None), "CONVERT(? USING `latin1`)"),
+        (text("k", "x`) OR (1", "y` z"), "CONVERT(? USING `x``) OR (1`) COLLATE `y`` z`"),  # number 31 of the worker's safety
         (text("k", None, None), "?"),
         (text("k", "binary", "binary"), "?"),
         (integer("k"), "?"),
@@ -141,7 +142,7 @@ def test_a_bound_takes_charset_and_collation_of_its_column(column, watermark):
 
 def test_bounds_of_an_enum_follow_its_numbers():
     table = a_table(enum("e", "z", "y", "x"), integer("n"), key=("e", "n"))
-    watermark = "CONVERT(? USING latin1) COLLATE latin1_swedish_ci"
+    watermark = "CONVERT(? USING `latin1`) COLLATE `latin1_swedish_ci`"
 
     after, after_values = sql.chunk_select(table, ("z", 5), None, 10)
     last, last_values = sql.chunk_select(table, ("x", 5), None, 10)

@@ -463,8 +463,8 @@ def _placeholder(column: Column) -> str:
     """
     if column.type not in _TEXT_TYPES or column.charset is None or column.charset == "binary":
         return "?"
-    collation = f" COLLATE {_old_name(column.collation)}" if column.collation else ""
-    return f"CONVERT(? USING {column.charset}){collation}"
+    collation = f" COLLATE {quote(_old_name(column.collation))}" if column.collation else ""
+    return f"CONVERT(? USING {quote(column.charset)}){collation}"
 
 
 def _old_name(collation: str) -> str:
