@@ -37,11 +37,14 @@ class Span:
 
 
 class Collector:
-    """A collector's received spans. ``answer`` is the HTTP status of its responses."""
+    """A collector's received spans. ``answer`` is the HTTP status of its responses, ``location``
+    where they lead to.
+    """
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self.answer = 200
+        self.location = ""
         self.requests = 0
         self.bodies = b""
         self._spans: list[Span] = []
@@ -115,6 +118,8 @@ def collector(port: int = 0) -> Iterator[Collector]:
             made.take(body)
             answer = ExportTraceServiceResponse().SerializeToString()
             self.send_response(made.answer)
+            if made.location:
+                self.send_header("Location", made.location)
             self.send_header("Content-Type", "application/x-protobuf")
             self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
