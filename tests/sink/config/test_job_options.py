@@ -2,7 +2,7 @@ import os
 from pathlib import Path
 
 import pytest
-from dblog_sink.config import job_options
+from dblog_sink.config import job_options, lake_paths
 from dblog_sink.errors import ConfigError, DefiniteError
 from dblog_sink.kafka.source import names, topic_of
 from dblog_sink.state.notes import State
@@ -169,6 +169,8 @@ def test_how_the_registry_is_logged_in_to_must_be_of_one_mind() -> None:
         ("z._dblog.checkpoints", {}, "state.path"),
         ("z.own.t", {"state.path": "/lake/own"}, "state.path"),
         ("z.own.t", {"state.path": "/lake/own/t"}, "state.path"),
+        ("z.own.t", {"state.path": "/lake//own"}, "state.path"),
+        ("z.own.t", {"state.path": "file:/lake/x/../own"}, "state.path"),
         ("z.own.t", {"checkpoint.path": "/lake/own/"}, "checkpoint.path"),
         ("z.own.t", {"checkpoint.path": "/lake/own/t"}, "checkpoint.path"),
         ("z.a.t", {"table.r.match": "a.t", "table.r.target.path": "{base}/_dblog/landing"}, "state.path"),
@@ -197,3 +199,27 @@ def test_a_table_whose_name_leads_into_the_sinks_own_folders_has_no_path(topic: 
 )
 def test_other_tables_have_theirs(topic: str, more: dict[str, str]) -> None:
     assert job_options.parse(LEAST | {"topics": topic} | more).reserved(topic) is None
+
+
+def test_a_table_beside_the_lake_has_tombstones_of_its_own() -> None:  # number 38 of the sink's safety
+    settings = job_options.parse(LEAST | {"target.path": "/lake"})
+    paths = ["/lake2/x", "/lake/2/x", "/lake/x", "s3a://lake/2/x"]
+
+    assert len({settings.tombstones_path(path) for path in paths}) == len(paths)
+    assert settings.tombstones_path("/lake/db/t") == settings.tombstones_path("file:///lake//db/./t") == "/lake/_dblog/tombstones/db/t"
+
+
+@pytest.mark.parametrize(
+    ("path", "plain"),
+    [
+        ("/a//b/", "/a/b"),
+        ("file:///a/b", "/a/b"),
+        ("file:/a/../b", "/b"),
+        ("s3a://bucket//a/./b/", "s3a://bucket/a/b"),
+        ("s3a://bucket", "s3a://bucket"),
+        ("abfss://c@a.dfs.core.windows.net/x", "abfss://c@a.dfs.core.windows.net/x"),
+        ("a/b", "a/b"),
+    ],
+)
+def test_a_path_has_one_spelling_to_compare(path: str, plain: str) -> None:
+    assert lake_paths.plainly(path) == plain

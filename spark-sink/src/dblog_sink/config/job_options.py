@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from dblog_sink.config.lake_paths import plainly
 from dblog_sink.config.log_retention import FILES_H, LOG_LONGER_H, OWN_LOG_H, is_own_hot
 from dblog_sink.config.options import Option, address, number, one_of, pattern, text, truth, web_addresses, whole
 from dblog_sink.config.policy import Policy
@@ -465,8 +466,9 @@ class Settings:
         return f"{self.state_path}/confirmed/{self._relative(path)}"
 
     def _relative(self, path: str) -> str:
-        base = self.base_path
-        return path[len(base) :].strip("/") if path.startswith(base) else path.replace("://", "/").strip("/")
+        # Behind a slash, or a table in lake2 would have the tombstones of one in lake/2.
+        base, found = f"{plainly(self.base_path)}/", plainly(path)
+        return found.removeprefix(base) if found.startswith(base) else path.replace("://", "/").strip("/")
 
     def paths(self, topics: Iterable[str]) -> dict[str, str]:
         """Return the paths of all Delta tables that the job writes, by name.
@@ -491,7 +493,7 @@ class Settings:
         """
         spec = self.table(topic)
         for option, own in (("state.path", self.state_path), ("checkpoint.path", self.checkpoint_path)):
-            if spec is not None and f"{spec.path.rstrip('/')}/".startswith(f"{own.rstrip('/')}/"):
+            if spec is not None and f"{plainly(spec.path)}/".startswith(f"{plainly(own)}/"):
                 return (
                     f"the table of topic {topic} would be at {spec.path}, in the sink's own folder {own} ({option}); give it another with "
                     "table.<rule>.target.path, or leave its topic out with topics.exclude"

@@ -12,6 +12,8 @@ other store Delta renames files, and it is unknown whether an existing name is r
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections.abc import Mapping
 from urllib.parse import urlparse
 
@@ -24,6 +26,22 @@ DYNAMODB = "io.delta.storage.S3DynamoDBLogStore"
 LOG_STORE = "spark.delta.logStore.class"
 """Spark's setting for the log store of schemes without their own."""
 _ONE_DRIVER = "S3SingleDriverLogStore"
+
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//[^/]*)?")
+
+
+def plainly(path: str) -> str:
+    """Return the one spelling of a path, by which it can be compared: Hadoop's Path takes ``//``
+    and ``/./`` for a slash, goes up for ``/../``, and a path of the machine may have ``file:``.
+    """
+    scheme, authority = found.groups() if (found := _SCHEME.match(path)) else ("", None)
+    rest = (
+        posixpath.normpath(f"/{path[found.end() if found else 0 :].lstrip('/')}")
+        if found or path.startswith("/")
+        else posixpath.normpath(path)
+    )
+    return rest if scheme.lower() in ("", "file") else f"{scheme}:{authority or ''}{rest}".rstrip("/")
 
 
 def log_store_key(scheme: str) -> str:
