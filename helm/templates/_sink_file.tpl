@@ -81,6 +81,9 @@
 {{- $_ := set $lines "spark.kubernetes.authenticate.executor.serviceAccountName" (include "dblog.sink.serviceAccount" .) -}}
 {{- $_ := set $lines "spark.kubernetes.executor.podNamePrefix" (include "dblog.sink" .) -}}
 {{- $_ := set $lines "spark.kubernetes.executor.podTemplateFile" "/etc/dblog/config/executor.yaml" -}}
+{{- /* The driver's ports take objects of Java from whoever reaches them, unless an executor proves that it knows the secret that Spark makes. */ -}}
+{{- $_ := set $lines "spark.authenticate" "true" -}}
+{{- $_ := set $lines "spark.network.crypto.enabled" "true" -}}
 {{- $_ := set $lines "spark.driver.host" "${env:DBLOG_POD_IP}" -}}
 {{- $_ := set $lines "spark.driver.bindAddress" "0.0.0.0" -}}
 {{- $_ := set $lines "spark.driver.port" "7078" -}}

@@ -32,6 +32,7 @@ from dblog.cli import app
 from dblog.config.properties import parse_properties
 from dblog.config.unknown_keys import misspelt_worker_keys
 from dblog.config.worker import read_worker_config
+from dblog.dialects.mysql.binlog.items import EVENT_BYTES_MAX
 from dblog.rest.leaders import WORKERS, fault_of
 from dblog_sink.config import job_options, lake_paths
 from dblog_sink.job.memory import PERCENT
@@ -421,7 +422,7 @@ def test_what_users_add_to_pods_is_there(everything):
 def test_disk_is_asked_for_and_bounded(minimal):
     spec = worker(minimal)
 
-    assert {"name": "tmp", "emptyDir": {"sizeLimit": "256Mi"}} in spec["volumes"]
+    assert {"name": "tmp", "emptyDir": {"sizeLimit": "10Gi"}} in spec["volumes"]
     assert spec["containers"][0]["resources"]["requests"]["ephemeral-storage"] == "512Mi"
 
 
@@ -723,6 +724,21 @@ def test_a_spark_applications_pods_have_what_a_deployments_have():
     assert [one["name"] for one in executor["template"]["spec"]["containers"]] == [
         "spark-kubernetes-executor"
     ]  # else Spark takes the first one, with a warning
+
+
+def test_executors_on_other_machines_prove_that_they_are_the_drivers():  # number 41 of the chart's safety
+    found = rendered(sink={**A_SINK, "master": "k8s://https://k"})
+
+    driver = yaml.safe_load(one(found, "ConfigMap", "rel-dblog-sink")["data"]["sink.yaml"])
+    operators = one(objects("oauth"), "SparkApplication")["spec"]["sparkConf"]
+    for settings in (driver, operators):
+        assert (settings["spark.authenticate"], settings["spark.network.crypto.enabled"]) == ("true", "true")
+
+
+def test_a_worker_has_room_for_a_compressed_transaction_of_each_connector():
+    values = yaml.safe_load((CHART / "values.yaml").read_text())["worker"]
+
+    assert int(values["tmpSizeLimit"].removesuffix("Gi")) << 30 > values["connectorsMax"] * EVENT_BYTES_MAX
 
 
 def test_executors_of_a_driver_ask_for_tokens_where_it_does():
