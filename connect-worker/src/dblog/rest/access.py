@@ -24,6 +24,7 @@ from dblog.config.secret_values import secret_keys, shown_name, shown_value
 from dblog.kafka.registry_answers import TOGETHER_PATH
 from dblog.rest.api import PROBE_PATHS, error, is_of_page
 from dblog.rest.identity import PRINCIPAL, Principal, may, principal_of
+from dblog.runtime.policy import ONCE_GONE
 
 SECRETS = "dblog.rest.config.secrets"
 
@@ -145,8 +146,13 @@ def _is_placeholder(text: str) -> bool:
 
 
 def shown_trace(request: HttpRequest, connector: str, trace: str) -> str:
-    """Return a task's trace, without stack frames unless the caller is an operator."""
-    if may(request, Role.OPERATOR, connector):
-        return trace
+    """Return a task's trace as the caller may see it.
+
+    Operators see all of it. Others see no Python trace, with the texts of its exceptions: nobody
+    foresaw these, and one of them may quote a row.
+    """
     lines = trace.splitlines()
-    return "\n".join(line for line in lines if not line.startswith((" ", "Traceback ")))
+    begin = next((number for number, line in enumerate(lines) if line.startswith("Traceback ")), len(lines))
+    if begin == len(lines) or may(request, Role.OPERATOR, connector):
+        return trace
+    return "\n".join([*lines[:begin], *(line for line in lines[begin:] if line.startswith(ONCE_GONE))])

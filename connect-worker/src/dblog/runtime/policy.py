@@ -41,7 +41,11 @@ def trace_of(error: BaseException) -> str:
     return f"Unexpected {type(error).__name__}: this is a bug in dblog, please report it with this trace.\n{text}"
 
 
+ONCE_GONE = "Once the cause is gone: "
+"""Beginning of a trace's last line."""
+
+
 def failed_trace(error: BaseException, connector: str) -> str:
     """Return the trace of a FAILED task, ending with the request that restarts the task."""
     name = quote(connector, safe="")
-    return f"{trace_of(error).rstrip()}\nOnce the cause is gone: POST /connectors/{name}/restart?includeTasks=true&onlyFailed=true"
+    return f"{trace_of(error).rstrip()}\n{ONCE_GONE}POST /connectors/{name}/restart?includeTasks=true&onlyFailed=true"
