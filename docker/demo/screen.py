@@ -20,7 +20,7 @@ LINE_INTERVAL_S = 14.0
 and nobody is left without a line for longer than 15 s.
 """
 RATE_WINDOW_S = 6.0
-_LABEL_CELLS = 9
+_LABEL_CELLS, _NUMBER = 9, 9
 _EVENTS_MIN = 3
 _DIM, _BOLD, _RED, _GREEN, _YELLOW = "dim", "bold", "bold red", "green", "yellow"
 
@@ -90,11 +90,11 @@ def picture(view: View, *, width: int, height: int) -> list[Text]:
     n = view.numbers
     head = _head(view, width)
     body = [
-        _row("source", view.source, f"{n.changes:,} changes", _per_s(view.changes_per_s)),
+        _row("source", f"{n.changes:>{_NUMBER},} changes", _per_s(view.changes_per_s), view.source),
         _row("worker", (f"task {n.task}", _color(n.task)), *_dump(n)),
         *([_row("", "second dump", n.dump)] if n.dump else []),
-        _row("topics", f"{_count(n.records)} records in Kafka", _per_s(view.records_per_s)),
-        _row("lake", f"{_count(n.rows_lake)} rows in Delta", _per_s(view.rows_per_s), f"{n.commits} commits", f"lag {_lag(n)}"),
+        _row("topics", f"{_count(n.records):>{_NUMBER}} records in Kafka", _per_s(view.records_per_s)),
+        _row("lake", f"{_count(n.rows_lake):>{_NUMBER}} rows in Delta", _per_s(view.rows_per_s), f"{n.commits} commits", f"lag {_lag(n)}"),
         *_tables(n.rows_by_table, width),
         _row("killed", *((f"{moment(at_s)} {what}", _RED) for at_s, what in view.kills)) if view.kills else _row("killed", "nothing yet"),
         Text(""),

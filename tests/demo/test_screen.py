@@ -42,10 +42,10 @@ def test_the_picture_follows_a_row_from_the_source_to_the_lake():
     assert shown(view())[:7] == [
         "dblog demo: mariadb to Kafka to Delta Lake" + " " * 54 + "0:47",
         "─" * 100,
-        "source   mariadb   43,112 changes   (790/s)",
+        "source      43,112 changes   (790/s)   mariadb",
         "worker   task RUNNING   █████████████████░░░░░░░░░░░   62% dumped   318,004 rows",
-        "topics   361,230 records in Kafka   (41,000/s)",
-        "lake     212,000 rows in Delta   (31,000/s)   14 commits   lag 6 s",
+        "topics     361,230 records in Kafka   (41,000/s)",
+        "lake       212,000 rows in Delta   (31,000/s)   14 commits   lag 6 s",
         "         countries 227 · customers 80,000 · orders 131,773",
     ]
 
@@ -53,9 +53,9 @@ def test_the_picture_follows_a_row_from_the_source_to_the_lake():
 def test_what_is_not_known_yet_is_a_dash_and_no_number():
     lines = shown(View("demo", source="mysql"))
 
-    assert "source   mysql   0 changes   (0/s)" in lines
+    assert "source           0 changes   (0/s)   mysql" in lines
     assert "worker   task -   no dump yet" in lines
-    assert "lake     - rows in Delta   (0/s)   0 commits   lag -" in lines
+    assert "lake             - rows in Delta   (0/s)   0 commits   lag -" in lines
     assert "killed   nothing yet" in lines
 
 
