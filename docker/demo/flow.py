@@ -78,7 +78,7 @@ class Scenario:
     chunk_rows: int = 2000
     dump_timeout_s: float = 180.0
     catch_up_timeout_s: float = 1800.0
-    standstill_timeout_s: float = 300.0
+    standstill_timeout_s: float = 600.0
     """Seconds without any arrival after which a run fails. A slow machine has time as long as
     something arrives; on a very busy one the first large batch takes minutes.
     """
