@@ -417,3 +417,12 @@ def test_many_records_with_a_position_of_their_own_are_recognised_by_some_of_the
     sink.batch(*(change(theirs, "u", row, at=1, file=3, server=2, ts_ms=SECOND + 9_000 + n) for n in range(2)))
     assert len(looked) == 2
     assert [at[SEQ1] >> 32 for at in sink.read(theirs).where("id = 1").collect()] == [1]
+
+
+def test_a_note_that_holds_no_number_is_part_of_no_statement() -> None:  # number 43 of the sink's safety
+    for logs in (
+        {0: PartitionLogs(epoch_runs=[("0L THEN (SELECT 1) WHEN 0", 1)])},
+        {"0 THEN (SELECT 1)": PartitionLogs(epoch_runs=[(0, 1)])},
+    ):
+        with pytest.raises(ValueError, match="'d'"):
+            epoch_sql(logs)  # type: ignore[arg-type]  # as JSON of a control table that somebody else has written

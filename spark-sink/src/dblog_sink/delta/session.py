@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from queue import SimpleQueue
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -163,6 +164,7 @@ def spark_session(name: str, given: Mapping[str, str]) -> SparkSession:
         )
         raise DefiniteError(msg)
     remember_classes(session.sparkContext._jvm)  # noqa: SLF001  PySpark hands it to nobody
+    _forget_java(session)
     _quieten(session)
     follow(session)
     return session
@@ -244,9 +246,26 @@ def _quieten(session: SparkSession) -> None:
     logging.core.config.Configurator.setLevel(_ENDED, logging.Level.OFF)
 
 
+_CALLS_OF_JAVA = ("java_method", "reflect", "try_reflect")
+"""Functions of SQL that call any static method of Java, such as System.load and System.getenv."""
+
+
+def _forget_java(session: SparkSession) -> None:
+    """Take the functions that call Java from the session.
+
+    A Delta log has expressions: constraints, and those of generated columns. Delta evaluates them
+    at each write, and whoever may write the lake's folder chooses them.
+    """
+    functions = session._jsparkSession.sessionState().functionRegistry()  # noqa: SLF001  PySpark has no way to drop one
+    identifier: Any = session._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier  # type: ignore[union-attr]  # noqa: SLF001
+    for name in _CALLS_OF_JAVA:
+        functions.dropFunction(identifier(name))
+
+
 def another(session: SparkSession) -> SparkSession:
     """Return a new session of the same context, with the context's settings and ``REQUIRED``."""
     fresh = session.newSession()
+    _forget_java(fresh)
     for name, value in REQUIRED.items():
         # A context that existed before the job does not allow all of them.
         if fresh.conf.isModifiable(name):

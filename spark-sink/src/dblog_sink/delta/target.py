@@ -27,6 +27,7 @@ from dblog_sink.delta.session import fitted
 from dblog_sink.errors import DefiniteError, ParkError
 from dblog_sink.records.decode import OP, SEQ1, SEQ2, Columns
 from dblog_sink.schema import evolve
+from dblog_sink.schema.literal_sql import is_literal
 from dblog_sink.schema.types import quote, text_sql
 from dblog_sink.state.new_table import new_table
 
@@ -200,7 +201,7 @@ def open_target(session: SparkSession, *, spec: TableSpec, reading: bool = False
         clusters=tuple(detail["clusteringColumns"] or ()),
         partitions=tuple(detail["partitionColumns"]),
     )
-    fills = json.loads(properties.get(_FILLS, "{}"))
+    fills = _fills_of(spec, properties)
     if reading:
         target.fills = {name: (one["below"], one["sql"]) for name, one in fills.items()}
         return target
@@ -425,6 +426,22 @@ def _finish_renaming(session: SparkSession, path: str, properties: Mapping[str, 
     known = {name.lower() for name in json.loads(properties.get(_COLUMNS, "[]"))} | {to.lower() for to in wanted["names"].values()}
     columns = [now for name in names if (now := renames.get(name, name)).lower() in known]
     _set(session, path, {_COLUMNS: json.dumps(columns), **wanted["properties"], _RENAMING: "{}"})
+
+
+def _fills_of(spec: TableSpec, properties: Mapping[str, str]) -> dict[str, Any]:
+    """Return the defaults of columns that the table's property has, by lower-case name.
+
+    Raise ParkError for SQL that the sink did not write: it would run with the sink's rights.
+    """
+    fills: dict[str, Any] = json.loads(properties.get(_FILLS, "{}"))
+    for name, one in fills.items():
+        if not (isinstance(one["below"], int) and isinstance(one["sql"], str) and is_literal(one["sql"])):
+            msg = (
+                f"{spec.name}: the property {_FILLS} of {spec.path} holds a default of column {name} that the sink did not write; find out who writes to this "
+                "folder, and restore the property from a version before (DESCRIBE HISTORY), or move the table away and dump it again"
+            )
+            raise ParkError(msg)
+    return fills
 
 
 def _fill(session: SparkSession, target: Target, fills: dict[str, Any]) -> None:

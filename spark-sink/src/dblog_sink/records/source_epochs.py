@@ -345,8 +345,9 @@ def epoch_sql(partitions: Mapping[int, PartitionLogs]) -> str:
     cases = []
     for partition, known in sorted(partitions.items()):
         if known.epoch_runs:
-            whens = " ".join(f"WHEN offset >= {offset}L THEN {epoch << EPOCH_SHIFT}L" for offset, epoch in reversed(known.epoch_runs))
-            cases.append(f"WHEN {partition} THEN CASE {whens} ELSE 0L END")
+            # As decimal numbers, which a text is not: the notes come from a table that others may write.
+            whens = " ".join(f"WHEN offset >= {offset:d}L THEN {epoch << EPOCH_SHIFT:d}L" for offset, epoch in reversed(known.epoch_runs))
+            cases.append(f"WHEN {partition:d} THEN CASE {whens} ELSE 0L END")
     return f"CASE partition {' '.join(cases)} ELSE 0L END" if cases else ""
 
 
