@@ -11,6 +11,8 @@ import fastavro
 from dblog_sink.schema.avro_bytes import concatenated, field_bytes
 from dblog_sink.schema.types import quote
 from dblog_sink.schema.writer_schemas import members
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StringType
 from sink.harness import Sink, change
 from sink.schema.test_types import CASES, POINT
 from support.envelopes import TableSchema, decimal, int16, logical
@@ -107,5 +109,30 @@ def _bare(schema: Any, value: Any) -> Any:
     if not isinstance(value, Decimal):
         return value
     scale = next(one["scale"] for one in (schema if isinstance(schema, list) else [schema]) if isinstance(one, dict))
-    unscaled = int(value.scaleb(scale, Context(prec=100)))
+    return shortest(int(value.scaleb(scale, Context(prec=100))))
+
+
+def shortest(unscaled: int) -> bytes:
+    """The bytes of a number as Connect writes them."""
     return unscaled.to_bytes((unscaled + (unscaled < 0)).bit_length() // 8 + 1, "big", signed=True)
+
+
+def test_a_number_of_many_digits_is_turned_back_soon_and_one_of_more_is_not(spark: SparkSession) -> None:
+    number = {
+        "type": "record",
+        "name": "VariableScaleDecimal",
+        "namespace": "io.debezium.data",
+        "fields": [{"name": "scale", "type": "int"}, {"name": "value", "type": "bytes"}],
+        "connect.name": "io.debezium.data.VariableScaleDecimal",
+    }
+    numbers = [
+        (int(sign + digits), scale) for sign in ("", "-") for digits, scale in (("9" * 1234, 0), ("4294967296", 3), ("8" * 1000, 1200))
+    ]
+    texts = [f"{Decimal(unscaled).scaleb(-scale, Context(prec=1300)):f}" for unscaled, scale in numbers]
+    sql = field_bytes(number, {}, held=StringType(), path="c", where="t")
+
+    got = spark.createDataFrame([(text,) for text in texts * 20], "c STRING").selectExpr(sql).collect()
+    beyond = spark.createDataFrame([("9" * 50_000,), ("-" + "1" * 1301,)], "c STRING").selectExpr(sql).collect()
+
+    assert [bytes(row[0]) for row in got] == [written(number, {"scale": scale, "value": shortest(one)}) for one, scale in numbers] * 20
+    assert [row[0] for row in beyond] == [None, None]

@@ -194,14 +194,16 @@ def _array(items: Any, definitions: Mapping[str, Any], held: t.DataType, path: s
 _BOTH = ("float", "double", "int", "long", "string")
 
 
-_LIMBS, _LIMB = 12, 24
-"""Number of limbs of a long decimal, and bits in each. 288 bits hold more than 76 digits, and a
-limb times a billion still fits into a BIGINT.
-"""
+_LIMBS, _LIMB = 9, 32
+"""Number of limbs of a long decimal, and bits in each. 288 bits hold more than 76 digits."""
 _GROUP = 9
 """Number of decimal digits added in one step."""
-_DIGITS_OF_LIMB = 7.2
+_DIGITS_OF_LIMB = 9.6
 """Number of decimal digits that certainly fit into a limb."""
+_DIGITS_MAX = 1300
+"""Most digits that are turned back, without leading zeros. The sink writes out 1234 at most
+(types.NUMBER_BYTES_MAX), and the work grows with the square.
+"""
 _VARIABLE = "-?(0|[1-9][0-9]*)([.][0-9]*[1-9])?"
 """Matches a number of any scale written without redundant zeros."""
 
@@ -220,32 +222,37 @@ def _variable_decimal(path: str) -> str:
     value.
     """
     scale = f"IF(contains({path}, '.'), length(substring_index({path}, '.', -1)), 0)"
-    zero = f"array_repeat(0L, CAST(length({path}) / {_DIGITS_OF_LIMB}D AS INT) + 2)"
-    return f"IF(regexp_like({path}, '^({_VARIABLE})$') AND {path} <> '-0', concat({_number(scale)}, {_unscaled(path, zero)}), NULL)"
+    zero = f"array_repeat(0L, CAST(length({_digits(path)}) / {_DIGITS_OF_LIMB}D AS INT) + 2)"
+    whole = f"concat({_number(scale)}, {_unscaled(path, zero)})"
+    return f"IF(length({_digits(path)}) <= {_DIGITS_MAX} AND regexp_like({path}, '^({_VARIABLE})$') AND {path} <> '-0', {whole}, NULL)"
+
+
+def _digits(path: str) -> str:
+    return f"ltrim('0', translate({path}, '-.', ''))"
 
 
 def _unscaled(path: str, zero: str) -> str:
     """Return SQL of the Avro bytes of the integer made of all digits of a text.
 
     The bytes are the shortest big-endian two's complement. ``zero`` is SQL of an array with enough
-    zero limbs. Digits are added nine at a time. For a negative number its absolute value minus one
-    is computed, then all bits are inverted.
+    zero limbs. Digits are added nine at a time: each step multiplies all limbs by a billion and
+    adds the carry of the limb before, so until the end a limb may exceed its 32 bits by a third;
+    63 bits hold the next product of that. For a negative number its absolute value minus one is
+    computed, then all bits are inverted.
     """
     negative = f"startswith({path}, '-')"
-    digits = f"translate({path}, '-.', '')"
-    count = f"CAST(ceil(length({digits}) / {_GROUP}) AS INT)"
-    padded = f"lpad({digits}, {_GROUP} * {count}, '0')"
+    count = f"greatest(1, CAST(ceil(length({_digits(path)}) / {_GROUP}) AS INT))"
+    padded = f"lpad({_digits(path)}, {_GROUP} * {count}, '0')"
     groups = f"transform(sequence(1, {count}), i -> try_cast(substring({padded}, {_GROUP} * (i - 1) + 1, {_GROUP}) AS BIGINT))"
-    size = f"{1 << _LIMB}L"
-    step = (
-        "aggregate(a, named_struct('done', CAST(array() AS ARRAY<BIGINT>), 'carry', {add}),"
-        f" (s, x) -> named_struct('done', concat(s.done, array(pmod(x * {{times}} + s.carry, {size}))),"
-        f" 'carry', (x * {{times}} + s.carry - pmod(x * {{times}} + s.carry, {size})) div {size}), s -> s.done)"
+    size, times = f"{1 << _LIMB}L", f"{10**_GROUP}L"
+    step = f"transform(a, (x, j) -> x * {times} % {size} + IF(j = 0, g, get(a, j - 1) * {times} DIV {size}))"
+    limbs = f"aggregate({groups}, {zero}, (a, g) -> {step})"
+    carried = (
+        f"aggregate(a, named_struct('done', CAST(array() AS ARRAY<BIGINT>), 'carry', IF({negative}, -1L, 0L)),"
+        f" (s, x) -> named_struct('done', concat(s.done, array(pmod(x + s.carry, {size}))),"
+        f" 'carry', (x + s.carry - pmod(x + s.carry, {size})) DIV {size}), s -> s.done)"
     )
-    taken = step.format(add="g", times=f"{10**_GROUP}L")
-    limbs = f"aggregate({groups}, {zero}, (a, g) -> {taken})"
-    less = step.format(add=f"IF({negative}, -1L, 0L)", times="1L")
-    limbs = f"aggregate(array({limbs}), {zero}, (z, a) -> {less})"
+    limbs = f"transform(array({limbs}), a -> {carried})[0]"
     whole = f"regexp_replace(array_join(transform(reverse({limbs}), x -> lpad(hex(x), {_LIMB // 4}, '0')), ''), '^(00)+', '')"
     # The first bit is the sign.
     signed = f"transform(array({whole}), h -> IF(h = '' OR h >= '8', concat('00', h), h))[0]"
