@@ -675,6 +675,23 @@ def test_a_paused_task_sends_nothing_until_it_is_resumed(world: World) -> None:
     assert [m.key() for m in world.records(world.topic, 6)][-1] == b"k6"
 
 
+def test_a_task_that_fails_after_a_pause_goes_on_from_the_offset_that_the_pause_stored(world: World) -> None:
+    """PostgreSQL's slot has been confirmed up to there: an older offset would be taken for a lost position."""
+    world.upto = 3
+    world.start(worker={"offset.flush.interval.ms": "600000"})
+    world.records(world.topic, 3)
+    world.send(type="pause")
+    world.wait_state("PAUSED")
+    until(lambda: world.tasks[0].committed[-1:] == [{"n": 3}])
+
+    world.poll_errors[4] = TransientError("the database has restarted meanwhile")
+    world.upto = 5
+    world.send(type="resume")
+
+    assert [m.key() for m in world.records(world.topic, 5)] == [b"k%d" % n for n in range(1, 6)]
+    assert world.starts == [None, {"n": 3}]
+
+
 def test_a_stop_commits_what_has_been_sent(world: World) -> None:
     world.start()
     assert len(world.records(world.topic, 20)) == 20

@@ -247,6 +247,10 @@ class _Run:
     unacknowledged: Unacknowledged
     unstored: Unstored
     warnings: StandingWarnings
+    stored: OffsetMap = field(default_factory=dict)
+    """The last offset that Kafka has confirmed. The next run begins here: PostgreSQL's slot has moved
+    up to it and gives nothing older.
+    """
     ledger: Ledger = field(default_factory=Ledger)
     dump_moved: bool = False
     moved: bool = False
@@ -397,7 +401,7 @@ class Supervisor:
             run = self._open(order, worker, task)
             with self._reporting_start():
                 task.start(offset)
-            stored = self._store_start(run, offset)
+            stored = run.stored = self._store_start(run, offset)
             self._has_run = True
             self._warnings = order.warnings
             self._report_warnings(started=True)
@@ -405,7 +409,7 @@ class Supervisor:
             self._report_state(None)
             _calm_the_collector()
             with self._stop.heeded():
-                stored = self._send_until_stopped(order, run, stored)
+                stored = self._send_until_stopped(order, run)
                 task.leave()
                 return stored
         except TransientError as e:
@@ -439,7 +443,7 @@ class Supervisor:
             reporter.join()
             self._numbers.start_ended(ok=ok)
 
-    def _send_until_stopped(self, order: StartOrder, run: _Run, stored: OffsetMap) -> OffsetMap:
+    def _send_until_stopped(self, order: StartOrder, run: _Run) -> OffsetMap:
         """Poll, send and commit until the task has to stop. Return the last stored offset.
 
         If an error ends the run earlier, store the offset of what is acknowledged, then raise the
@@ -471,25 +475,25 @@ class Supervisor:
                         run.sender.serve(POLL_TIMEOUT_S if run.sender.waits else 0)
                 self._acknowledged(run)
                 self._check_brokers(run, away_max_s)
-                stored = self._check_offsets(run) or stored
+                self._check_offsets(run)
                 now_s = time.monotonic()
                 due_s = DUMP_FLUSH_INTERVAL_S if run.dump_moved else flush_interval_s
                 if run.moved and now_s - run.flushed_at_s >= min(due_s, flush_interval_s):
-                    stored = self._commit(run) or stored
+                    self._commit(run)
                 if now_s - self._metrics_at_s >= METRICS_INTERVAL_S:
                     self._metrics_at_s = now_s
                     self._send_metrics(run)
                     self._report_dumps(run)
                     self._report_state(self._away(run) or run.unstored.waits or run.task.waits_for())
-            stored = self._last_commit(run) or stored
+            self._last_commit(run)
             self._report_dumps(run)  # after the commit: only then a dump is done
-            return stored
+            return run.stored
         except Exception as e:
-            stored = self._last_commit_quietly(run) or stored
+            self._last_commit_quietly(run)
             if isinstance(e, TransientError):
-                raise _RestartError(e, stored) from e
+                raise _RestartError(e, run.stored) from e
             if isinstance(e, PositionLostError):
-                again = self._lost(e, stored, starts_over=may_start_over(order.config.get("snapshot.mode") or ""))
+                again = self._lost(e, run.stored, starts_over=may_start_over(order.config.get("snapshot.mode") or ""))
                 if again is not None:
                     raise again from e
             raise
@@ -621,11 +625,12 @@ class Supervisor:
             raise
         self._numbers.nothing_to_commit()
         run.unstored.stored()
+        run.stored = offset
         if written:
             self._numbers.committed(time.monotonic() - began_s, ok=True)
             run.task.commit(offset)
 
-    def _commit(self, run: _Run) -> OffsetMap | None:
+    def _commit(self, run: _Run) -> None:
         offset = run.task.fold.offset()
         run.flushed_at_s = time.monotonic()
         try:
@@ -634,33 +639,31 @@ class Supervisor:
             if isinstance(e, OffsetNotStoredError):
                 run.unstored.failed(e)
             log.warning("offset flush failed, trying again at the next interval", reason=str(e))
-            return None
+            return
         run.moved = run.dump_moved = False
-        return offset
 
-    def _check_offsets(self, run: _Run) -> OffsetMap | None:
-        """Return an offset whose confirmation arrived late, or None.
+    def _check_offsets(self, run: _Run) -> None:
+        """Take the confirmation of an offset that arrived late.
 
         Raise TransientError if the producer of offsets has stalled.
         """
         if run.unstored.waits is None:
-            return None
+            return
         late = run.writer.stored_late()
         if late is not None:
             run.unstored.stored()
+            run.stored = late
             run.task.commit(late)
         run.unstored.check()
-        return late
 
-    def _last_commit(self, run: _Run) -> OffsetMap | None:
-        """Wait until everything sent is acknowledged, then commit. Return the stored offset, or
-        None.
-        """
+    def _last_commit(self, run: _Run) -> None:
+        """Wait until everything sent is acknowledged, then commit."""
         run.sender.flush(5.0)
         self._acknowledged(run)
-        return self._commit(run) if run.moved else None
+        if run.moved:
+            self._commit(run)
 
-    def _last_commit_quietly(self, run: _Run) -> OffsetMap | None:
+    def _last_commit_quietly(self, run: _Run) -> None:
         try:
             run.sender.flush(5.0)
         except DblogError as e:
@@ -668,10 +671,10 @@ class Supervisor:
         # The records before the first one that failed are committed all the same.
         self._acknowledged(run)
         try:
-            return self._commit(run) if run.moved else None
+            if run.moved:
+                self._commit(run)
         except DblogError as e:
             log.warning("the last offsets could not be committed; a restart repeats some records", reason=str(e))
-            return None
 
     def _away(self, run: _Run) -> str | None:
         """Return a sentence if Kafka has acknowledged nothing for a while although records wait,
