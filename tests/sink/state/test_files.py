@@ -12,7 +12,7 @@ from dblog_sink.config.lake_paths import CONDITIONAL, DYNAMODB, refusals
 from dblog_sink.errors import DefiniteError
 from dblog_sink.job.start import check_paths
 from dblog_sink.kafka.checkpoint_binding import described
-from dblog_sink.state.files import HadoopFolder, folder, is_local
+from dblog_sink.state.files import HadoopFolder, LocalFolder, folder, is_local
 from pyspark.sql import SparkSession
 
 
@@ -153,3 +153,19 @@ def test_every_path_is_below_the_url_of_the_lake_whatever_its_scheme(base: str) 
     }
     assert not is_local(base, {})
     assert described(settings, "c")["state"] == "{base}/_dblog"
+
+
+def test_two_processes_may_replace_one_file_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = LocalFolder(tmp_path)
+    move = Path.replace
+
+    def overtaken(self: Path, target: Path) -> Path:
+        monkeypatch.setattr(Path, "replace", move)
+        LocalFolder(tmp_path).replace("a.json", "of the other")
+        return move(self, target)
+
+    monkeypatch.setattr(Path, "replace", overtaken)
+    folder.replace("a.json", "of the first")
+
+    assert folder.read("a.json") == "of the first"
+    assert [file.name for file in tmp_path.iterdir()] == ["a.json"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -169,6 +170,61 @@ def test_a_lease_that_lapsed_is_held_again_once_it_is_renewed_and_the_lapse_is_c
     clock.sleep(EXPIRES_AFTER_S + 1)
     holder.renew()
     assert holder.lapses == 2, "also where nobody looked at it meanwhile"
+
+
+class SlowFolder(LocalFolder):
+    """A folder that does something else between the request to replace a file and its answer."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def replace(self, name: str, text: str) -> None:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        super().replace(name, text)
+
+
+def written_late(folder: Path, clock: Clock) -> tuple[Lease, Lease]:
+    """A former holder whose last renewal was written after another sink had taken over, and that sink."""
+    slow = SlowFolder(folder)
+    holder = replace(this_process("former"), host="elsewhere")
+    former = Lease(slow, name="former", where="/lake/_dblog", now_s=lambda: clock.now_s, holder=holder)
+    former.renew()
+    clock.sleep(EXPIRES_AFTER_S + 1)
+    heir = lease(folder, clock)
+    slow.meanwhile = lambda: heir.take(sleep=clock.sleep)
+    former.renew()
+    assert holder_in(folder).name == "former"
+    return former, heir
+
+
+def test_a_renewal_that_is_written_after_a_takeover_ends_its_writer_and_not_the_taker(tmp_path: Path) -> None:
+    former, heir = written_late(tmp_path, Clock())
+
+    heir.renew()
+    former.renew()
+
+    assert heir.lost is None
+    assert former.is_gone
+    assert holder_in(tmp_path).name == "shop"
+    heir.give_back()
+
+
+def test_a_sink_that_is_no_more_the_holder_takes_no_lease_away(tmp_path: Path) -> None:
+    """Without a lease the next sink would take it that none is running, and claim no table."""
+    clock = Clock()
+    former, heir = written_late(tmp_path, clock)
+    former._thread = threading.Thread(target=lambda: None)
+    former._thread.start()
+    former.give_back(ended_well=False)
+    assert (tmp_path / FILE).exists(), "the fence has shown it another sink"
+    heir.renew()
+    heir._ended.set()
+    heir._thread.join()  # type: ignore[union-attr]
+    clock.sleep(EXPIRES_AFTER_S + 1)
+    heir.give_back()
+
+    assert (tmp_path / FILE).exists(), "its lease has lapsed, and another sink may take it at this moment"
 
 
 def test_a_lease_that_another_sink_took_is_never_held_again(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ def run(settings: Settings) -> int:
     session = spark_session(settings["name"], settings.spark)
     forget_hook = stop_on_signal(session, stopping, ended)
     lease: Lease | None = None
+    fence: Fence | None = None
     try:
         merge_only = lacks_upsert(session) or settings["merge.path"] == "merge"
         check_paths(session, settings)
@@ -73,7 +74,7 @@ def run(settings: Settings) -> int:
     finally:
         with contextlib.suppress(Py4JError, OSError):
             if lease is not None:
-                lease.give_back()
+                lease.give_back(ended_well=fence is not None and not fence.is_gone)
         ended.set()
         with contextlib.suppress(Py4JError, OSError):  # the JVM may be gone
             forget_hook()

@@ -120,9 +120,14 @@ class LocalFolder:
 
     def replace(self, name: str, text: str) -> None:
         self._path.mkdir(parents=True, exist_ok=True)
-        fresh = self._path / f".{name}.new"
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(self._path / name)
+        # Two processes may replace one file at once.
+        fresh = self._path / f".{name}.{uuid.uuid4().hex[:8]}.new"
+        try:
+            fresh.write_text(text, encoding="utf-8")
+            fresh.replace(self._path / name)
+        except OSError:
+            fresh.unlink(missing_ok=True)
+            raise
 
     def remove(self, name: str) -> None:
         (self._path / name).unlink(missing_ok=True)

@@ -11,6 +11,11 @@ at its clock.
 A lapsed lease that no other sink has taken is renewed and held again, so a store that is away for a
 moment does not end the sink. ``lapses`` counts how often that happened: a transaction that began
 before a lapse is not committed after it.
+
+A renewal is a read and a write, and a slow store may write long after it has read, when another sink
+has taken the lease over in between. Not all stores have a write with a condition, so the taker
+settles it: it remembers the holders before it, and writes its own name again over one of theirs.
+The former holder ends at its next read, or by the fence.
 """
 
 from __future__ import annotations
@@ -125,6 +130,8 @@ class Lease:
         self._renewed_s: float | None = None
         self._lapses = 0
         self._lost: str | None = None
+        self._former: set[str] = set()
+        """Ids of the holders before this one. One of them may still write its name once."""
 
     @property
     def lost(self) -> str | None:
@@ -168,6 +175,8 @@ class Lease:
             if text != seen:
                 seen, seen_s, renewals = text, self._now_s(), renewals + 1
             holder = _holder(text)
+            if holder is not None and holder.id != self._mine.id:
+                self._former.add(holder.id)
             dead = holder is not None and is_dead(holder, self._mine, started=started_at)
             if dead or self._now_s() - seen_s >= LOST_AFTER_S:
                 self._write(self._replaced)
@@ -188,21 +197,29 @@ class Lease:
         self._thread.start()
         return alone and self._folder.exclusive
 
-    def give_back(self) -> None:
-        """Give the lease back when the sink stops. The sink must commit nothing afterwards."""
+    def give_back(self, *, ended_well: bool = True) -> None:
+        """Give the lease back when the sink stops. The sink must commit nothing afterwards.
+
+        The file stays unless this sink certainly was the last holder: without a file the next sink
+        takes it that none is running. ``ended_well`` is False if the fence has shown another sink.
+        """
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
+            held_to_the_end = ended_well and self.lost is None
             self._lost = self._lost or f"the lease on {self._where} was given back"
             held = _holder(self._folder.read(FILE))
-            if held is not None and held.id == self._mine.id:
+            if held_to_the_end and held is not None and held.id == self._mine.id:
                 self._folder.remove(FILE)
 
     def renew(self) -> None:
-        """Renew the lease if no other sink has taken it."""
+        """Renew the lease if no other sink has taken it.
+
+        A former holder's name is the late end of its last renewal, and is written over.
+        """
         text = self._folder.read(FILE)
         held = _holder(text)
-        if text is not None and (held is None or held.id != self._mine.id):
+        if text is not None and (held is None or held.id not in {self._mine.id, *self._former}):
             self._lost = f"another sink has taken {self._where} over: {_named(held)}; this one had not renewed its lease in time, and stops"
             return
         if text is not None:
