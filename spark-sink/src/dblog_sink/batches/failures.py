@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from dblog_sink.config.job_options import Settings
@@ -23,10 +24,15 @@ def pause_s(attempt: int, *, pause_max_s: float) -> float:
 
 
 class Failures:
-    """The numbers of failed attempts of each table."""
+    """The numbers of failed attempts of each table.
 
-    def __init__(self, settings: Settings) -> None:
+    ``may_commit`` returns False while the sink's lease has lapsed: every write fails then, which is
+    no table's fault.
+    """
+
+    def __init__(self, settings: Settings, *, may_commit: Callable[[], bool] = lambda: True) -> None:
         self._settings = settings
+        self._may_commit = may_commit
         self._attempts: dict[str, int] = {}
 
     def judge(self, topic: str, error: BaseException) -> Outcome:
@@ -35,6 +41,8 @@ class Failures:
         A table is parked if a retry cannot help or the retries are used up, and its policy asks for
         it.
         """
+        if not self._may_commit():
+            return "retry"
         self._attempts[topic] = self._attempts.get(topic, 0) + 1
         spec = self._settings.table(topic)
         retries = 0 if spec is None else spec.failure_retries

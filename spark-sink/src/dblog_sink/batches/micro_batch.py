@@ -26,7 +26,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.batches import schedule
-from dblog_sink.batches.failures import Failures
 from dblog_sink.batches.merge_by_batches import MergeByBatches
 from dblog_sink.batches.parts import Parts
 from dblog_sink.batches.schedule import Decision
@@ -108,7 +107,7 @@ class BatchWriter:
         self._asked_s = time.monotonic()
         """Time of the last check of the ids of known topics."""
         self._threads = ThreadPoolExecutor(max_workers=parts.settings["merge.threads"], thread_name_prefix="dblog-table")
-        self._failures = Failures(parts.settings)
+        self._failures = parts.batch_failures
         self._same_target: dict[str, bool] = {}
         self._expired_group = -1
         self._tried: int | None = None

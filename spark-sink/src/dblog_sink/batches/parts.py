@@ -26,6 +26,8 @@ class Parts:
     book: TableBook
     progress: Progress
     reached: Reached
+    batch_failures: Failures
+    """Failures of tables in batches."""
     merge_failures: Failures
     """Failures of merges, by whichever strategy."""
     ending: threading.Event = field(default_factory=threading.Event)

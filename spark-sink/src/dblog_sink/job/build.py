@@ -67,6 +67,7 @@ def built(
     offsets: TopicOffsets,
     so_far: TopicSoFar,
     stopping: Callable[[], bool] = lambda: False,
+    may_commit: Callable[[], bool] = lambda: True,
     reached: Reached = nothing,
     merge_only: bool = False,
     now_s: Callable[[], float] = time.time,
@@ -74,8 +75,8 @@ def built(
 ) -> Pipeline:
     """Build the parts of one job.
 
-    Functions give access to Kafka. ``reached`` is called at each crash point. ``now_s`` is the
-    clock by which snapshots age.
+    Functions give access to Kafka. ``may_commit`` returns False while the lease has lapsed.
+    ``reached`` is called at each crash point. ``now_s`` is the clock by which snapshots age.
     """
     state_session = another(session)
     control = ControlTable(
@@ -114,7 +115,8 @@ def built(
         book=TableBook(settings, landing, control, progress),
         progress=progress,
         reached=reached,
-        merge_failures=Failures(settings),
+        batch_failures=Failures(settings, may_commit=may_commit),
+        merge_failures=Failures(settings, may_commit=may_commit),
     )
     arrivals = Arrivals(
         state_session,

@@ -94,6 +94,7 @@ class Runner:
             settings,
             progress,
             stopping=stopping.is_set,
+            may_commit=lambda: self._lost() is None,
             query_id_of=query_id,
             topic_ids=partial(source.topic_ids, session, settings),
             ends=lambda topics: brokers.ends(session, settings, topics)[1],
