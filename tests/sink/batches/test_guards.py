@@ -220,7 +220,7 @@ def query(sink: Sink, folder: Path, made: Sequence[Sequence[Record]]) -> None:
 
 def test_a_topic_made_again_that_has_grown_past_the_old_offset_is_read_from_its_beginning(sink: Sink, items: TableSchema) -> None:
     """Though it rested since this process started, so that nobody had asked for its id."""
-    sink.batch(*(change(items, "c", row(key, "a"), at=100 + key) for key in (1, 2)))
+    sink.batch(*(change(items, "c", row(key, "a"), at=100 + key) for key in (1, 2)), change(items, "c", row(6, "a"), at=106, partition=1))
     sink.restarted().topic_id = "t2"
     first, second, third = (replace(change(items, "c", row(key, "b"), at=197 + key), offset=key - 3) for key in (3, 4, 5))
     topic = items.topic
@@ -232,9 +232,10 @@ def test_a_topic_made_again_that_has_grown_past_the_old_offset_is_read_from_its_
     # The start leads the checkpoint to the beginning of the topic, of which compaction may have left out some records.
     sink.restarted().kafka = lambda _: ({topic: {0: 0}}, {topic: {0: 3}}, {topic: {0: 0}})
     sink.batch(first, second, third)
-    assert [one["id"] for one in sink.rows(items)] == [1, 2, 3, 4, 5]
+    assert [one["id"] for one in sink.rows(items)] == [1, 2, 3, 4, 5, 6]
     marks = sink.killed().pipeline.parts.control.state.high_water_marks
     assert {mark.topic_id for mark in marks.values()} == {"t2"}, "the next start would take what was read for lost"
+    assert marks[topic, 1].offset == -1, "nothing of it was read yet"
 
 
 @pytest.mark.long

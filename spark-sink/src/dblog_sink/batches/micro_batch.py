@@ -457,9 +457,12 @@ class BatchWriter:
             for partition, last in stats.last.items()
         }
         known = self._control.state.high_water_marks
-        made_again = any(known[at].topic_id != mark.topic_id for at, mark in marks.items() if at in known)
+        again = {at[0] for at, mark in marks.items() if at in known and known[at].topic_id != mark.topic_id}
+        # Partitions without a record in this batch are read from their beginning too. Their offset may
+        # rise without a record (an aborted transaction), and would be one of the former topic then.
+        marks |= {at: HighWaterMark(*at, -1, self._ids[at[0]]) for at in list(known) if at[0] in again and at not in marks}
         self._same_target.update({one.topic: True for one in applied if one.table_id is not None})
-        self._control.record([*notes, *marks.values(), *written], "recorded", at_once=made_again or must_be_written(written))
+        self._control.record([*notes, *marks.values(), *written], "recorded", at_once=bool(again) or must_be_written(written))
 
     def _begins_late(self, stats: TopicStats) -> bool:
         """Return True if a partition's first records known to the sink do not begin at offset 0."""
