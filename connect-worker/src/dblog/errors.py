@@ -73,6 +73,13 @@ class TableChangedError(TransientError):
     """
 
 
+class TableLockedError(TransientError):
+    """Another session has locked the table, or rows of it, and was waited for long enough.
+
+    The server answers, so other tables may be read meanwhile.
+    """
+
+
 class DefiniteError(DblogError):
     """Error that no further try can remove: the message says what is wrong, where, and
     what to do.

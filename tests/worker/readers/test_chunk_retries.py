@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from dblog.errors import TableChangedError, TransientError
+from dblog.errors import TableChangedError, TableLockedError, TransientError
 from dblog.model import TableId
 from support.fake_database.database import FakeDatabase
 from support.fake_database.dialect import FakeChunks
@@ -79,3 +79,27 @@ def test_a_table_that_has_changed_is_waited_for_and_is_no_trouble(follow: Any, m
 
     follower.until_equal("t")
     assert failed == [4, 5, 6]
+
+
+@pytest.mark.parametrize("error", [TableLockedError("somebody locks the table"), TableChangedError("the table has changed")])
+@pytest.mark.parametrize("ask", [False, True], ids=["its own dump", "a requested dump"])
+def test_a_table_that_cannot_be_read_for_now_lets_others_pass_though_one_thread_reads_all(
+    follow: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, ask: bool
+) -> None:
+    select, later = FakeChunks.select, TableId(DATABASE, "u")
+    follower = follow(**{"dblog.dump.threads": "1", "snapshot.mode": "no_data" if ask else "initial"})
+    follower.database.execute("CREATE TABLE u (id int, name text, PRIMARY KEY (id))")
+    follower.database.insert(later, *((n, "row") for n in range(ROWS)))
+
+    def locked(self: FakeChunks, statement: str, *given: Any, **named: Any) -> Any:
+        if statement == f"chunk {T}" and len(follower.rows.get("u", {})) < ROWS:
+            raise error
+        return select(self, statement, *given, **named)
+
+    monkeypatch.setattr(FakeChunks, "select", locked)
+    follower.start()
+    if ask:
+        follower.ask(f"{DATABASE}.t", f"{DATABASE}.u", parallelism=1)
+
+    follower.until_equal("u")
+    follower.until_equal("t")

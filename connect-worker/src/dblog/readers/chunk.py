@@ -40,6 +40,7 @@ from dblog.errors import (
     ServerChangedError,
     TableChangedError,
     TableDeniedError,
+    TableLockedError,
     TransientError,
     UnknownKeyError,
     discreet,
@@ -130,6 +131,7 @@ class ChunkReader:
     version at the log's position. ``together`` hands out tables to be read many at a time; with
     None each is read on its own. ``prepare`` is called with each table version before it is read.
     ``gives_way`` returns True if fewer readers may read now, and this one has to wait.
+    ``lets_others_pass`` returns True if another table shall be read while this one cannot be.
     """
 
     def __init__(
@@ -141,6 +143,7 @@ class ChunkReader:
         next_share: Callable[[], Share | None],
         put_back: Callable[[Share], None] = lambda _: None,
         gives_way: Callable[[Share], bool] = lambda _: False,
+        lets_others_pass: Callable[[Share], bool] = lambda _: False,
         sharing: Sharing | None = None,
         estimates: Callable[[], Mapping[TableId, int]] = dict,
         table_of: Callable[[TableId], Table | None],
@@ -164,6 +167,7 @@ class ChunkReader:
         self._estimates = estimates
         self._put_back = put_back
         self._gives_way = gives_way
+        self._lets_others_pass = lets_others_pass
         self._table_of = table_of
         self._prepare = prepare
         self._particulars = particulars or Particulars()
@@ -313,6 +317,8 @@ class ChunkReader:
                 reason = str(e) if extent.where is None else discreet(e)
                 self._interleaver.waits(table, reason)
                 log.warning("dump waits until the log has come to the change of its table", table=str(table), reason=reason)
+                if self._lets_others_pass(share):
+                    return
                 self._stop.wait(_BACKOFF.delay_s(changes, chance=random.random()))  # noqa: S311 - jitter, no secret
                 continue
             except (ChosenRowsError, TableDeniedError) as e:
@@ -348,6 +354,9 @@ class ChunkReader:
                     self._interleaver.waits(table, str(e))
                     delay_s = retries.failed(e, now_s=self._clock.monotonic_s(), chance=chance)
                 log.warning("dump waits before its next try", table=str(table), reason=str(e), delay_s=round(delay_s, 2))
+                locked = isinstance(e.__cause__ if isinstance(e, RowsNotReadError) else e, TableLockedError)
+                if locked and self._lets_others_pass(share):
+                    return
                 self._stop.wait(delay_s)
                 continue
             if self._interleaver.wait_done(table, resets=resets, lane=lane, upto=share.upto):

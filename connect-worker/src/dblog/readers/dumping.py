@@ -37,6 +37,10 @@ from dblog.readers.unrepaired import warn_of_sent_rows, warn_of_unrepaired
 log = structlog.get_logger(__name__)
 
 REPORT_INTERVAL_S = 10.0
+PUT_OFF_S = 120.0
+"""Seconds for which other tables come before one that cannot be read for now. A try may take a
+minute, the limit of a wait for a lock.
+"""
 
 _WITH_OTHERS = ""
 """Identity for a table that is read together with others, which is no dump's."""
@@ -88,6 +92,8 @@ class Dumping:
         """Shares of a table that readers read: several parts, or the whole table."""
         self._together: dict[int, set[TableId]] = {}
         """Tables of the connector's own dump that each reader, by number, reads together."""
+        self._put_off: dict[TableId, float] = {}
+        """Tables that cannot be read for now, with the time until which other tables come first."""
         self._alone: set[TableId] = set()
         """Tables that must not be read together with others."""
         self._end_reported = False
@@ -126,6 +132,7 @@ class Dumping:
                     together=_Together(self, number),
                     put_back=self.put_back,
                     gives_way=self.gives_way,
+                    lets_others_pass=self.lets_others_pass,
                     table_of=self._schemas.table,
                     prepare=self._schemas.prepare,
                     particulars=self._particulars,
@@ -283,6 +290,22 @@ class Dumping:
             identity = self._taken.get(share.table)
             return identity is not None and self._readers_of(identity).index(share) >= self._readers_max(identity)
 
+    def lets_others_pass(self, share: Share) -> bool:
+        """Return True if the share's reader shall read other tables first, because this one cannot
+        be read for now (it is locked, or the log has not come to its change).
+
+        The caller releases the share then. Return False if no other table waits for a reader.
+        """
+        table, now_s = share.table, self._clock.monotonic_s()
+        with self._lock:
+            if self._shares.get(table) != [share]:
+                return False
+            self._put_off = {**{other: until_s for other, until_s in self._put_off.items() if until_s > now_s}, table: now_s + PUT_OFF_S}
+            waits = self._next(without=table) is not None
+            if not waits:
+                del self._put_off[table]
+            return waits
+
     def take_together(self, number: int, tables_max: int) -> list[TableId]:
         """Take tables of the connector's own dump that one reader reads together.
 
@@ -296,10 +319,11 @@ class Dumping:
             taken = self._all_taken()
             waiting = len(dump.left) - sum(table in dump.left for table in taken)
             share = min(max(2, int(tables_max * self._interleaver.pace.share)), -(-waiting // self._options.dump_threads))
+            apart = self._alone | self._put_off_now()
             candidates = (
                 table
                 for table, progress in dump.left.items()
-                if not (progress.started or table in taken or table in self._alone or self._interleaver.is_held(table))
+                if not (progress.started or table in taken or table in apart or self._interleaver.is_held(table))
             )
             tables = list(islice(candidates, share)) if share > 1 else []
             if len(tables) < 2:  # noqa: PLR2004
@@ -339,23 +363,39 @@ class Dumping:
                 self._interleaver.read_for(table, INITIAL)
             self._lock.notify_all()
 
-    def _next(self, *, reader: int | None = None) -> tuple[str, TableId] | None:
+    def _next(self, *, reader: int | None = None, without: TableId | None = None) -> tuple[str, TableId] | None:
         """Return (dump, table) for a free reader, or for one that reads tables together. The lock
         is held.
+
+        A table that is put off comes after all others. With ``without``, return only a table that
+        is not put off, for the only reader of that table.
         """
         pace = self._interleaver.pace
         if pace.held:
             return None
-        return next_table(
-            self._interleaver.dump,
-            self._interleaver.requests,
-            taken=self._all_taken(free=reader),
-            held=self._interleaver.is_held,
-            own_readers_max=self._options.dump_threads,
-            readers=pace.readers,
-            sharing={table: len(shares) for table, shares in self._shares.items()},
-            has_part=lambda table: bool(self._free_parts(table)),
-        )
+        put_off = self._put_off_now()
+        taken = {table: of for table, of in self._all_taken(free=reader).items() if table != without}
+
+        def found(is_held: Callable[[TableId], bool]) -> tuple[str, TableId] | None:
+            return next_table(
+                self._interleaver.dump,
+                self._interleaver.requests,
+                taken=taken,
+                held=is_held,
+                own_readers_max=self._options.dump_threads,
+                readers=pace.readers,
+                sharing={table: len(shares) for table, shares in self._shares.items()},
+                has_part=lambda table: bool(self._free_parts(table)),
+            )
+
+        first = found(lambda table: table in put_off or self._interleaver.is_held(table))
+        if first is not None or without is not None or not put_off:
+            return first
+        return found(self._interleaver.is_held)
+
+    def _put_off_now(self) -> set[TableId]:
+        now_s = self._clock.monotonic_s()
+        return {table for table, until_s in self._put_off.items() if until_s > now_s}
 
     def _all_taken(self, *, free: int | None = None) -> dict[TableId, str]:
         """Return the tables that are read now, and for which dump.

@@ -34,6 +34,7 @@ from dblog.errors import (
     NoConnectionsError,
     ServerChangedError,
     TableChangedError,
+    TableLockedError,
     TransientError,
     leaves_transaction_open,
 )
@@ -601,7 +602,7 @@ def _meaning(code: int, text: str | None, settings: ConnectSettings, doing: str)
         more = f"; {settings.needs}" if settings.needs else ""
         return NoConnectionsError(f"the server at {settings.address} is out of connections (error {code}){more}: {limit}")
     if code == _LOCK_WAIT_TIMEOUT:
-        return TransientError(
+        return TableLockedError(
             f"{where}: somebody locks the table, or rows of it, and was waited for long enough (error {code}); SHOW FULL PROCESSLIST there shows who has been "
             "at it for long"
         )

@@ -36,6 +36,7 @@ from dblog.errors import (
     DefiniteError,
     NoConnectionsError,
     TableChangedError,
+    TableLockedError,
     TransientError,
     leaves_transaction_open,
 )
@@ -185,7 +186,7 @@ class UnconvertedTextError(DefiniteError):
     """A text in the database cannot be converted to UTF-8."""
 
 
-class LockedError(TransientError):
+class LockedError(TableLockedError):
     """Another session holds a lock that the statement did not get in time (lock_not_available)."""
 
 
