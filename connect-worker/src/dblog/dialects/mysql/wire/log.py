@@ -218,7 +218,7 @@ def end_of_log(type_code: int, body: bytes, settings: ConnectSettings, position:
     if any(passing in text for passing in PASSING_TEXTS):
         return TransientError(
             f"the server at {settings.address} cannot read its log from {position} now ({server_message(error.code, error.text)}); its error log has the "
-            f"cause. Where the file is gone for good: {LOST_REMEDY}"
+            f"cause. If the file is gone for good, PURGE BINARY LOGS TO the next one takes it out of the server's list, and the position is lost: {LOST_REMEDY}"
         )
     return PositionLostError(
         f"the server at {settings.address} cannot send its log from {position} ({server_message(error.code, error.text)}); "
