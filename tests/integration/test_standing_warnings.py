@@ -90,8 +90,9 @@ def test_tables_whose_dots_make_one_topic_are_refused_together_and_named_when_th
 ) -> None:
     follower = PostgresFollower(postgres, postgres_here, **{"publication.autocreate.mode": "all_tables", "schema.include.list": "a,a[.]b"})
     follower.sql('CREATE SCHEMA "a.b"', "CREATE SCHEMA a", 'CREATE TABLE "a.b".c (id INT PRIMARY KEY)')
+    first = 'INSERT INTO "a.b".c VALUES ({})'
     second = ('CREATE TABLE a."b.c" (id INT PRIMARY KEY)', 'INSERT INTO a."b.c" VALUES (1)', 'DROP TABLE a."b.c"')
-    they_are_refused_together_and_named(follower, ('"a.b"."c"', '"a"."b.c"', "topic.delimiter=-", "schema.exclude.list"), second)
+    they_are_refused_together_and_named(follower, ('"a.b"."c"', '"a"."b.c"', "topic.delimiter=-", "schema.exclude.list"), first, second)
 
 
 def test_tables_whose_dots_make_one_topic_are_refused_together_and_named_when_the_second_one_comes_on_mariadb(
@@ -100,15 +101,17 @@ def test_tables_whose_dots_make_one_topic_are_refused_together_and_named_when_th
     one, other = mariadb_here, f"{mariadb_here}.b"
     follower = Follower(mariadb, one, **{"database.include.list": f"{one},{one}[.]b", "snapshot.mode": "no_data"})
     follower.sql(f"CREATE DATABASE `{other}`", f"CREATE TABLE `{other}`.c (id INT PRIMARY KEY)")
+    first = f"INSERT INTO `{other}`.c VALUES ({{}})"
     second = ("CREATE TABLE `b.c` (id INT PRIMARY KEY)", "INSERT INTO `b.c` VALUES (1)", "DROP TABLE `b.c`")
     they_are_refused_together_and_named(
-        follower, (f'"{other}"."c"', f'"{one}"."b.c"', "topic.delimiter=-", "database.exclude.list"), second
+        follower, (f'"{other}"."c"', f'"{one}"."b.c"', "topic.delimiter=-", "database.exclude.list"), first, second
     )
 
 
 def they_are_refused_together_and_named(
-    follower: Follower | PostgresFollower, texts: tuple[str, ...], second: tuple[str, str, str]
+    follower: Follower | PostgresFollower, texts: tuple[str, ...], first: str, second: tuple[str, str, str]
 ) -> None:
+    """``first`` inserts a row into the table that has the topic, ``second`` makes, fills and drops the other one."""
     make, fill, drop = second
 
     def is_named() -> bool:
@@ -126,11 +129,21 @@ def they_are_refused_together_and_named(
     with pytest.raises(ConfigError) as refused:
         check(follower)
     assert all(text in str(refused.value) for text in texts)
+    follower.sql(first.format(1))
+    follower.until(lambda: len(follower.rows.get("c", {})) == 1)
     follower.restart()
     until(is_named)
+    follower.sql(first.format(2))
+    follower.until(lambda: len(follower.rows.get("c", {})) == 2)
+    assert "b.c" not in follower.rows, "two tables' rows are never mixed: the one that came later is parked"
+
     follower.config["topic.delimiter"] = "-"
     check(follower)
     if isinstance(follower, Follower):
         follower.sql(drop)
         until(lambda: not is_named())
+    else:
+        follower.restart()
+        follower.until(lambda: len(follower.rows.get("b.c", {})) == 1)
+        assert not is_named()
     follower.task.stop()

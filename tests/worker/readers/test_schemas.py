@@ -7,7 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from dblog.core.changes import AlterTable, Change, Unknown
+from dblog.config.connector import MYSQL_OPTIONS, parse_connector
+from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, Unknown
 from dblog.core.crosscheck import Seen
 from dblog.core.timeline import Known, Parked, Timeline
 from dblog.dialects.mysql.ddl.lexer import LexerMode
@@ -18,8 +19,11 @@ from dblog.model import Column, Table, TableId
 from dblog.readers.contract import Reading
 from dblog.readers.history import SchemaHistory
 from dblog.readers.items import ROWS_PARKED
-from dblog.readers.schemas import Schemas
+from dblog.readers.schemas import PassedOver, Schemas
+from dblog.readers.standing_warnings import StandingWarnings
+from dblog.readers.topics import SharedTopicWarnings
 from support.history import FakeHistoryLog
+from support.worker import connector_config
 
 T, U = TableId("d", "t"), TableId("d", "u")
 BEGIN = object()
@@ -39,12 +43,13 @@ class World:
     changes: tuple[Change, ...] = ()
     log: FakeHistoryLog = field(default_factory=FakeHistoryLog)
     readings: int = 0
+    ids: tuple[TableId, TableId] = (T, U)
 
     def schemas(self, timeline: Timeline, **options: Any) -> Schemas:
         log_schemas: Any = SimpleNamespace(
             advice=ADVICE,
             read_table_map=lambda body: (
-                T if body == b"t" else U,
+                self.ids[body != b"t"],
                 self.seen,
                 lambda known, found: known if known.type == found.type else found,
             ),
@@ -245,3 +250,35 @@ def test_where_nobody_else_can_state_any_more_the_log_stands_alone_if_it_shows_a
         schemas = world.schemas(known(table(T, "id")))
 
         assert columns_of(schemas.resolve(b"t", (1, 50), BEGIN)) == (["id"] if complete else None)
+
+
+FIRST, LATER = TableId("a.b", "c"), TableId("a", "b.c")
+"""Two tables of one topic."""
+
+
+@pytest.mark.parametrize("dumps", [True, False])
+@pytest.mark.parametrize("by", ["a statement", "its first row"])
+def test_a_table_whose_topic_another_one_has_is_parked_where_it_comes_and_the_other_one_goes_on(by: str, dumps: bool) -> None:
+    warnings = StandingWarnings()
+    topics = SharedTopicWarnings(parse_connector(MYSQL_OPTIONS, connector_config(name="a")), warnings)
+    world = World(ids=(FIRST, LATER), now={LATER: table(LATER, "id")}, seen=Seen(columns=table(T, "").columns, named=False))
+    schemas = world.schemas(known(table(FIRST, "id")), topics=topics, dumps=lambda _: dumps)
+    if by == "a statement":
+        world.changes = (CreateTable(table(LATER, "id")),)
+        world.statement(schemas, (1, 10), "CREATE TABLE")
+
+    rows = schemas.resolve(b"u", (1, 11), BEGIN)
+
+    assert rows is ROWS_PARKED if dumps else isinstance(rows, PassedOver)
+    assert columns_of(schemas.resolve(b"t", (1, 12), BEGIN)) == ["id"]
+    assert (list(schemas.parked), schemas.encoder(LATER)) == ([LATER], None)
+    (text,) = warnings.texts()
+    assert '"a"."b.c" came last and is parked' in text
+
+    again = world.schemas(
+        schemas.timeline, topics=SharedTopicWarnings(parse_connector(MYSQL_OPTIONS, connector_config(name="a")), warnings)
+    )
+    assert list(again.parked) == [LATER], "also after a restart, before its first row"
+    world.changes = (DropTable((LATER,)),)
+    world.statement(schemas, (1, 20), "DROP TABLE")
+    assert (schemas.parked, warnings.texts()) == ({}, ())

@@ -15,6 +15,9 @@ is entirely unknown stays parked. If a parked table is excluded from dumps, its 
 come. The task ends then, unless the user wants to go on without them; in that case their events are
 counted. # I5
 
+A table whose topic another captured table has is parked too, until a start gives it a topic of its
+own (``readers/topics.py``). # I2
+
 The log thread changes this state, chunk threads ask for tables, and the committer drops versions.
 One lock serves all, and none of them takes it per row.
 """
@@ -184,6 +187,9 @@ class Schemas:
         if topics is not None:
             for table in timeline.captured_tables():
                 topics.captured(table.id)
+            for parked in timeline.in_state(Parked):
+                if (reason := topics.refusal(parked)) is not None:
+                    self._parked[parked] = reason
 
     @property
     def timeline(self) -> Timeline:
@@ -344,6 +350,7 @@ class Schemas:
             at, _ = self._expected.pop(table.id)
             if not isinstance(self._timeline.current(table.id), Known):
                 self._timeline.put(table, at)
+                self._admit(table.id, at)
                 self._save(table.id)
 
     def _resolve(self, table_id: TableId, seen: Seen, merge: Merge, position: Position, begin: Any) -> RowEncoder | IgnoredForNow | None:
@@ -433,6 +440,8 @@ class Schemas:
                     continue  # its first row asks for its columns, or they come from the position where it joined
                 if self._includes(table) and isinstance(state := self._timeline.current(table), Stale):
                     self._reread(table, position, begin, state.reason)
+                if isinstance(self._timeline.current(table), Known):
+                    self._admit(table, position)
                 if was_parked and table not in self._parked and isinstance(self._timeline.current(table), Known):
                     unparked[table] = WAS_PARKED
             for change in changes:
@@ -515,6 +524,20 @@ class Schemas:
             self._ends = sorted([*(end for end in self._ends if end[1] != table_id), (reading.position, table_id)])
             reason += "; its rows are skipped until then" + (", and it is dumped again" if dumped else "")
         log.error("table parked", table=str(table_id), reason=reason, remedy="restart the task to have it read and dumped again")
+
+    def _admit(self, table_id: TableId, position: Position) -> bool:
+        """Note that a table is captured. Return False if another one has its topic: it is parked
+        then. # I2
+        """
+        if self._topics is None or not self._includes(table_id):
+            return True
+        if (reason := self._topics.refusal(table_id)) is None:
+            self._topics.captured(table_id)
+            return True
+        self._timeline.park(table_id, position, reason)
+        self._parked[table_id] = reason
+        log.error("table parked", table=str(table_id), reason=reason)
+        return False
 
     def _refuse_row_changes(self, query: Any, text: str) -> None:
         change = self._log_schemas.row_change(query, text)
@@ -608,10 +631,12 @@ class Schemas:
         self._save(table_id)
         return None
 
-    def _accepted(self, table: Table, position: Position) -> RowEncoder:
-        self._timeline.repair(table, position, note={})
+    def _accepted(self, table: Table, position: Position) -> RowEncoder | None:
+        admitted = self._admit(table.id, position)
+        if admitted:
+            self._timeline.repair(table, position, note={})
         self._save(table.id)
-        return self._encoder_of(table)
+        return self._encoder_of(table) if admitted else None
 
     def _save(self, table: TableId) -> None:
         self._patience(lambda: self._history.save(self._timeline, [table]))
@@ -620,7 +645,5 @@ class Schemas:
         encoder = self._encoders.get(table.id)
         if encoder is None or encoder.plan.table != table:
             ahead = None if self._ahead is None else self._ahead.take(table)
-            if self._topics is not None:
-                self._topics.captured(table.id)
             encoder = self._encoders[table.id] = ahead or self._build_encoder(table)
         return encoder

@@ -37,6 +37,7 @@ from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
 from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.start import LOST_POSITION, From, StartPlan, may_start_over, start_plan
+from dblog.readers.topics import refused_topics
 from dblog.readers.unrepaired import warn_of_left_out, warn_of_unrepaired
 
 log = structlog.get_logger(__name__)
@@ -428,14 +429,17 @@ class _Start:
         end.epoch = progress.epoch
         log_end = end.sequence
         expected: tuple[tuple[Table, Position], ...] = ()
+        refused = self._refused_topics(old, before)
         if plan.log_from is From.OLDEST:
-            expected = tuple((table, progress.sequence) for table in before)
+            expected = tuple((table, progress.sequence) for table in before if table.id not in refused)
             oldest = self._server.oldest()
             oldest.epoch = progress.epoch
             progress = oldest
         timeline = self._new_timeline()
         timeline.databases.update(self._server.read_databases())
-        for table in before if plan.log_from is From.NOW else ():
+        for refused_id, reason in refused.items():
+            timeline.park(refused_id, progress.sequence, reason)
+        for table in [table for table in before if table.id not in refused] if plan.log_from is From.NOW else ():
             # A log that began earlier does not have all rows of the table.
             joins = {JOINED: 1} if table.id in lacking and plan.new_dump else {}
             timeline.put(table, progress.sequence, note={**progress.note(), **joins})
@@ -516,13 +520,17 @@ class _Start:
         numbers = {table.number for table in timeline.captured_tables()} - {None}
         expected: list[tuple[Table, Position]] = []
         gone = timeline.gone()
+        refused = self._refused_topics(timeline, now)
         # Before the history is saved, which no longer calls them parked after that.
-        rule.of_parked(table.id for table in now if table.id in parked)
+        rule.of_parked(table.id for table in now if table.id in parked and table.id not in refused)
         for table in now:
             if not timeline.versions(table.id) and table.number in numbers:
                 # Known under another name: it is renamed when the log, or what is detected after
                 # it, reaches that.
                 pass
+            elif table.id in refused:
+                timeline.park(table.id, joined, refused[table.id])
+                altered.add(table.id)
             elif not timeline.versions(table.id) and not rule.dumps_new(table.id):
                 # Followed from the stored offset, not from here, because nothing else brings its
                 # rows.
@@ -550,6 +558,17 @@ class _Start:
         return _Recovered(
             progress=progress, timeline=timeline, joined=timeline.joined(), expected=tuple(expected), reports=reports, log_end=end.sequence
         )
+
+    def _refused_topics(self, known: Timeline, now: Iterable[Table]) -> dict[TableId, str]:
+        """Return the tables that are parked because of another one's topic, with the reason.
+
+        A topic stays with the table that ``known`` follows; one that is new or parked there came
+        later.
+        """
+        parked = known.in_state(Parked)
+        came_late = {table.id: table.id in parked or not known.versions(table.id) for table in now}
+        first, late = ([table for table, is_late in came_late.items() if is_late is wanted] for wanted in (False, True))
+        return refused_topics(self._settings, first, late)
 
     def _join_again(self, timeline: Timeline, tables: list[TableId], number: int) -> None:
         """Let tables join again whose rows the log did not contain until now, so that they are

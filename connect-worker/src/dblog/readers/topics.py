@@ -9,6 +9,9 @@ schema or the database. Kafka itself rejects two topics that differ only in a do
 because its metrics have one name for both (Topic.java, "collides").
 
 Tables that ``topic.regex`` brings together share a topic on purpose.
+
+A configuration under which two tables would share a topic is refused. A table that comes later, while
+the connector runs or between two runs, is parked, and the table that has the topic goes on.
 """
 
 from __future__ import annotations
@@ -85,6 +88,16 @@ class TopicOwners:
         owners = self._owners.get(self.key(table), set())
         owners.discard(table)
         return None if len(owners) <= 1 else self._sentence(owners)
+
+    def refusal(self, table: TableId) -> str | None:
+        """Return why the table must not be added: others have its topic.
+
+        Return None if there are none, or if it was added before.
+        """
+        owners = self._owners.get(self.key(table), set())
+        if not owners or table in owners or self.naming.is_chosen(table):
+            return None
+        return self._sentence({*owners, table})
 
     def is_alone(self, table: TableId) -> bool:
         """Return True if no other captured table writes to the table's topic."""
@@ -163,6 +176,8 @@ class SharedTopicWarnings:
         self._owners = None if settings.boolean(SHARED) else TopicOwners(naming_of(settings), route)
         self._warnings = warnings
         self._logged: set[str] = set()
+        self._refused: dict[TableId, str] = {}
+        """Tables whose topic others have, with the reason."""
 
     def captured(self, table: TableId) -> None:
         """Add a table whose records will be written."""
@@ -173,12 +188,28 @@ class SharedTopicWarnings:
                 log.warning("tables share a topic", reason=sentence)
             self._warnings.raise_warning(key, sentence)
 
+    def refusal(self, table: TableId) -> str | None:
+        """Return why the rows of a table that is new here must not be written: others have its topic.
+
+        Return None if there are none. The warning stands until the table goes.
+        """
+        if self._owners is None or (sentence := self._owners.refusal(table)) is None:
+            return None
+        self._refused[table] = reason = (
+            f"{sentence}. {_shown(table)} came last and is parked: none of its rows is written until the connector is started with a topic for it"
+        )
+        self._warnings.raise_warning(f"shared topic {self._owners.key(table)}", reason)
+        return reason
+
     def gone(self, table: TableId) -> None:
         """Remove a table that was dropped or renamed."""
         if self._owners is None:
             return
-        key = f"shared topic {self._owners.key(table)}"
-        if (sentence := self._owners.remove(table)) is None:
+        name = self._owners.key(table)
+        key = f"shared topic {name}"
+        self._refused.pop(table, None)
+        sentence = self._owners.remove(table) or next((why for one, why in self._refused.items() if self._owners.key(one) == name), None)
+        if sentence is None:
             self._warnings.withdraw(key)
         else:
             self._warnings.raise_warning(key, sentence)
@@ -189,6 +220,25 @@ class SharedTopicWarnings:
         Return False if the configuration allows tables or connectors to share topics.
         """
         return self._owners is not None and self._owners.is_alone(table)
+
+
+def refused_topics(settings: Settings, first: Iterable[TableId], later: Iterable[TableId]) -> dict[TableId, str]:
+    """Return those of the ``later`` tables, in their order, whose topic a table before them has.
+
+    The values are the reasons. Return nothing if the configuration allows tables to share topics.
+    """
+    owners = TopicOwners(naming_of(settings))
+    if settings.boolean(SHARED):
+        return {}
+    for table in first:
+        owners.add(table)
+    refused = {}
+    for table in later:
+        if (reason := owners.refusal(table)) is not None:
+            refused[table] = reason
+        else:
+            owners.add(table)
+    return refused
 
 
 def require_own_topics(settings: Settings, tables: Iterable[TableId]) -> None:
