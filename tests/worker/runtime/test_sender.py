@@ -16,7 +16,7 @@ from dblog.kafka.producer import record_producer
 from dblog.model import Batch, Segment, TableId
 from dblog.readers.tally import Tally
 from dblog.runtime.sender import GATHER_BYTES_MAX, Sender
-from dblog.runtime.too_large import RequestRefusedError
+from dblog.runtime.too_large import RequestRefusedError, Requests
 from stack import Kafka
 from support.worker import until
 
@@ -151,7 +151,7 @@ def test_a_refused_request_of_many_records_shows_no_record_as_too_large(brokers:
         ensure_topics=lambda topics: None,
         on_error=lambda error: None,
         tolerate=tolerate,
-        sends_small_requests=False,
+        requests=Requests.ANY,
     )
     ledger = Ledger()
     send(sender, ledger, 3)

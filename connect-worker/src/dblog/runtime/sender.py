@@ -24,6 +24,7 @@ from dblog.model import Batch, Headers, Segment, TableId
 from dblog.observe.numbers import KAFKA_ERRORS, OTHER
 from dblog.runtime import too_large
 from dblog.runtime.stop import SENT_BY, Stop
+from dblog.runtime.too_large import Requests
 
 log = structlog.get_logger(__name__)
 
@@ -55,9 +56,8 @@ class Sender:
     empty; the producer was made with the same headers. ``ensure_topics`` is called before the first
     records of new topics, with all new topics at once. ``on_error`` is called with every error that
     the client has with the brokers. If ``tolerate`` is True, a record that Kafka refuses is logged,
-    counted and treated as delivered (errors.tolerance=all); otherwise it ends the task. If
-    ``sends_small_requests`` is True, a request that is refused as too large has one record, or is
-    too small to be refused for the number of its records.
+    counted and treated as delivered (errors.tolerance=all); otherwise it ends the task. ``requests``
+    are the greatest that the producer sends.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class Sender:
         on_error: Callable[[KafkaError], None],
         stop: Stop | None = None,
         tolerate: bool = False,
-        sends_small_requests: bool = True,
+        requests: Requests = Requests.SINGLE,
     ) -> None:
         self._producer = producer
-        self._sends_small_requests = sends_small_requests
+        self._requests = requests
         self._stop = stop or Stop()
         self._context_headers = context_headers
         self._ensure_topics = ensure_topics
@@ -292,8 +292,8 @@ class Sender:
     def _failure(self, error: KafkaError, topic: str, tag: int, record_bytes: int) -> DblogError:
         text = f"{error.name()} ({error.str()})"
         if error.code() in too_large.CODES:
-            if not self._sends_small_requests:
-                return too_large.request_refused(topic, record_bytes)
+            if not too_large.is_alone(self._requests, record_bytes):
+                return too_large.request_refused(topic, record_bytes, too_large.next_requests(self._requests, tolerate=self._tolerate))
             parts = [(table, way_out) for name, _, table, way_out in self._records_of[tag] if name == topic]
             tables, ways_out = zip(*parts, strict=True)
             return too_large.refused_by_broker(topic, tables, record_bytes, text, next(filter(None, ways_out), ""))

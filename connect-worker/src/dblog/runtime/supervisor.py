@@ -63,7 +63,7 @@ from dblog.runtime.numbers import ProcessNumbers
 from dblog.runtime.offsets import OffsetNotStoredError, OffsetWriter
 from dblog.runtime.policy import failed_trace, trace_of
 from dblog.runtime.sender import Sender
-from dblog.runtime.too_large import RequestRefusedError, sends_small_requests, small_requests_warning, with_small_requests
+from dblog.runtime.too_large import RequestRefusedError, Requests, requests_of, small_requests_warning, with_requests
 from dblog.runtime.unacknowledged import Unacknowledged
 from dblog.runtime.unstored import Unstored
 
@@ -288,6 +288,7 @@ class Supervisor:
         """Warnings of the current run, or of the last one while the next run starts."""
         self._warnings_reported: tuple[str, ...] = ()
         self._checks = threading.BoundedSemaphore(CHECKS_MAX)
+        self._request_sizes = Requests.ANY
         self._small_requests: str | None = None
         """Reason why requests to Kafka are small from now on; None while they are not."""
 
@@ -345,9 +346,9 @@ class Supervisor:
                 if self._has_run_well(e.offset, now_s, policy):
                     retries.succeeded()  # so this error begins a new series
                 chance = random.random()  # noqa: S311 - jitter, no secret
-                # It happens once, because the next run sends small requests.
+                # It happens twice at most, because each next run sends smaller requests.
                 if isinstance(error, RequestRefusedError):
-                    self._small_requests = str(error)
+                    self._small_requests, self._request_sizes = str(error), error.next_requests
                     failures, delay_s = 1, 0.0
                 # Losses have a limit of their own; the limit of the retries would end the task
                 # before it.
@@ -523,11 +524,10 @@ class Supervisor:
         overrides = connector_client(order.config, "producer.override.")
         tolerate = order.config.get("errors.tolerance", "none").strip().lower() == "all"
         with files_in_memory(beside(worker.client_settings("producer"), overrides)) as settings:
-            if self._small_requests is not None:
-                settings = with_small_requests(settings, alone=tolerate)  # noqa: PLW2901 - the same, changed
+            settings = with_requests(settings, self._request_sizes)  # noqa: PLW2901 - the same, changed
             try:
                 producer = record_producer(client_id, settings, task.context_headers)
-                small = sends_small_requests(settings, alone=tolerate)
+                requests = requests_of(settings)
             except KafkaException as e:
                 message = f"the producer cannot be made: {e.args[0].str()}; correct producer.override.*, or producer.* of the worker"
                 raise DefiniteError(message) from e
@@ -552,7 +552,7 @@ class Supervisor:
             on_error=self._on_kafka_error,
             stop=self._stop,
             tolerate=tolerate,
-            sends_small_requests=small,
+            requests=requests,
         )
         topic = order.config.get("offsets.storage.topic") or order.worker["offset.storage.topic"]
         workers = worker.client_settings("producer")

@@ -8,13 +8,15 @@ there is room for it.
 
 A broker refuses a whole request because of one large record, or because the request is larger than
 the topic accepts. Java's client then splits the request, but librdkafka reports every record of it
-as refused. So the first refusal leads to a new run with small requests. Only a record that is
-refused then is too large.
+as refused. So the first refusal leads to a new run with small requests, and if a small request of
+several records is refused, to a run with requests of one record each. Only a record that is refused
+alone is too large.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from enum import IntEnum
 
 from confluent_kafka import KafkaError
 
@@ -31,32 +33,54 @@ records as from Kafka Connect. A larger record is then alone in its request.
 _SIZE, _COUNT = "batch.size", "batch.num.messages"
 
 
+class Requests(IntEnum):
+    """The greatest requests that a producer sends, in the order in which they get smaller."""
+
+    ANY = 0
+    SMALL = 1
+    """At most ``SMALL_REQUEST_BYTES``, or one record."""
+    SINGLE = 2
+    """One record each."""
+
+
 class RequestRefusedError(TransientError):
-    """A broker refused a request of several records as too large.
+    """A broker refused a request as too large that may have had several records.
 
-    A run with small requests shows which of them is too large, if one is.
+    A run with ``next_requests`` shows which of them is too large, if one is.
     """
 
+    def __init__(self, message: str, next_requests: Requests) -> None:
+        super().__init__(message)
+        self.next_requests = next_requests
 
-def sends_small_requests(settings: Mapping[str, object], *, alone: bool) -> bool:
-    """Return True if a producer with these librdkafka settings already sends small requests.
 
-    With ``alone``, small means one record per request.
-    """
+def requests_of(settings: Mapping[str, object]) -> Requests:
+    """Return the greatest requests of a producer with these librdkafka settings."""
     if str(settings.get(_COUNT)) == "1":
-        return True
-    return not alone and int(str(settings.get(_SIZE, SMALL_REQUEST_BYTES + 1))) <= SMALL_REQUEST_BYTES
+        return Requests.SINGLE
+    size = int(str(settings.get(_SIZE, SMALL_REQUEST_BYTES + 1)))
+    return Requests.SMALL if size <= SMALL_REQUEST_BYTES else Requests.ANY
 
 
-def with_small_requests(settings: Mapping[str, object], *, alone: bool) -> dict[str, object]:
-    """Return the settings of a producer, changed so that its requests are small. # I5
-
-    With ``alone`` each request has one record: if refused records are skipped, no good record may
-    be in the request of a bad one.
-    """
-    if sends_small_requests(settings, alone=alone):
+def with_requests(settings: Mapping[str, object], wanted: Requests) -> dict[str, object]:
+    """Return the settings of a producer, changed so that its requests are no greater than wanted."""
+    if wanted is Requests.ANY or requests_of(settings) >= wanted:
         return {**settings}
-    return {**settings, **({_COUNT: "1"} if alone else {_SIZE: str(SMALL_REQUEST_BYTES)})}
+    return {**settings, **({_COUNT: "1"} if wanted is Requests.SINGLE else {_SIZE: str(SMALL_REQUEST_BYTES)})}
+
+
+def is_alone(requests: Requests, record_bytes: int) -> bool:
+    """Return True if a record of this size was certainly alone in its request."""
+    return requests is Requests.SINGLE or (requests is Requests.SMALL and record_bytes >= SMALL_REQUEST_BYTES)
+
+
+def next_requests(requests: Requests, *, tolerate: bool) -> Requests:
+    """Return the requests of the next run after a refusal. # I5
+
+    With ``tolerate`` refused records are skipped, so no good record may be in the request of a bad
+    one.
+    """
+    return Requests.SMALL if requests is Requests.ANY and not tolerate else Requests.SINGLE
 
 
 def small_requests_warning(reason: str) -> str:
@@ -64,11 +88,12 @@ def small_requests_warning(reason: str) -> str:
     return f"{reason}. The connector sends small requests until its task is restarted, which is slower: raise max.message.bytes of the topic, then restart it"
 
 
-def request_refused(topic: str, bytes_max: int) -> RequestRefusedError:
+def request_refused(topic: str, bytes_max: int, smaller: Requests) -> RequestRefusedError:
     """Return the error for a request whose largest refused record has ``bytes_max`` bytes."""
     return RequestRefusedError(
         f"a broker refused records for topic {topic} as too large, the largest of {bytes_max} bytes: one of them, or their request, is larger than the "
-        "topic takes (max.message.bytes)"
+        "topic takes (max.message.bytes)",
+        smaller,
     )
 
 
