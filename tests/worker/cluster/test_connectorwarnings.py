@@ -150,3 +150,26 @@ def test_a_written_out_password_and_other_defaults_are_shown_and_not_counted(war
     warnings.reported("a", configs.configs["a"], ["the publication lacks b.c"])
     assert warnings.count("a") == 2
     assert warnings.count("of nobody") == 0
+
+
+def test_a_topic_that_connectors_of_nested_prefixes_both_write_to_stands_in_both_statuses(configs):
+    """Table b.t of a with the prefix p, and table t of b with the prefix p.a."""
+    topics = {"outer": ["p.a.b.t", "p.a.t"], "inner": ["p.a.c.t"], "other": ["p.a.b.t"]}
+    warnings = ConnectorWarnings(configs, providers={}, topics_of=topics.__getitem__)
+    for name, prefix in (("outer", "p"), ("inner", "p.a"), ("other", "pa")):
+        configs.configs[name] = plain(**{"topic.prefix": prefix})
+    warnings.config_changed()
+
+    def shared(name):
+        return [text for text in warnings.of(name) if "writes to the topic" in text]
+
+    assert [shared(name) for name in topics] == [[], [], []]
+    topics["inner"].append("p.a.b.t")
+
+    (outer,), (inner,) = shared("outer"), shared("inner")
+    assert outer.startswith("topic.prefix: connector inner writes to the topic p.a.b.t too")
+    assert inner.startswith("topic.prefix: connector outer writes to the topic p.a.b.t too")
+    assert shared("other") == []
+    configs.configs["inner"]["dblog.topics.shared"] = "true"
+    warnings.config_changed()
+    assert shared("outer") == []

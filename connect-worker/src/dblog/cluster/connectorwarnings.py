@@ -7,11 +7,11 @@ list. A task that has ended leaves its last list.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from dblog.cluster.doubts import doubts, ordinary, written_out
-from dblog.cluster.sharedids import shared_prefixes, shared_readers
+from dblog.cluster.sharedids import nested_prefixes, shared_prefixes, shared_readers, shared_topic
 from dblog.cluster.stores import ConfigStore
 from dblog.cluster.validation import hider
 from dblog.config.plugins import find_connector
@@ -34,14 +34,25 @@ class _Found:
 
 
 class ConnectorWarnings:
-    """The warnings of all connectors. Any thread may call any method: each changes one entry."""
+    """The warnings of all connectors. Any thread may call any method: each changes one entry.
 
-    def __init__(self, configs: ConfigStore, *, providers: Mapping[str, Provider]) -> None:
+    ``topics_of`` returns the topics that a connector has written to.
+    """
+
+    def __init__(
+        self,
+        configs: ConfigStore,
+        *,
+        providers: Mapping[str, Provider],
+        topics_of: Callable[[str], Collection[str]] = lambda _: (),
+    ) -> None:
         self._configs = configs
+        self._topics_of = topics_of
         self._providers = providers
         self._found: dict[str, _Found] = {}
         self._doubts: dict[str, _Found] = {}
         self._shared: Mapping[str, tuple[str, ...]] | None = None
+        self._nested: Mapping[str, tuple[str, ...]] | None = None
 
     def accepted(self, name: str, config: Mapping[str, str], texts: Sequence[str]) -> None:
         """Keep the warnings of a request that set this configuration.
@@ -82,6 +93,8 @@ class ConnectorWarnings:
         if view is None:
             return []
         found, texts = self._found.get(name), list(self._shared_with_others().get(name, ()))
+        if (shared := shared_topic(name, self._nested_with_others().get(name, ()), self._topics_of)) is not None:
+            texts.append(shared)
         texts += self._doubts_of(name, view.config).texts
         if found is not None and view.config.items() <= found.config.items():
             texts += found.texts
@@ -89,7 +102,7 @@ class ConnectorWarnings:
 
     def config_changed(self) -> None:
         """Forget which connectors share a reader's name or a prefix, because one has changed."""
-        self._shared = None
+        self._shared = self._nested = None
 
     def forget(self, name: str) -> None:
         """Drop the warnings of a deleted connector."""
@@ -123,3 +136,9 @@ class ConnectorWarnings:
             found = [shares(configs, is_stopped=self._configs.is_stopped) for shares in (shared_readers, shared_prefixes)]
             shared = self._shared = {name: tuple(of[name] for of in found if name in of) for of in found for name in of}
         return shared
+
+    def _nested_with_others(self) -> Mapping[str, tuple[str, ...]]:
+        nested = self._nested
+        if nested is None:
+            nested = self._nested = nested_prefixes(self._configs.connector_configs())
+        return nested

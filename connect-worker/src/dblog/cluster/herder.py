@@ -140,7 +140,7 @@ class Herder:
             self.local_dumps = LocalDumps(
                 self.dumps, send=self.processes.send, leads=lambda: self.role.leads, now_ms=lambda: clock.now_us() // 1000
             )
-        self.warnings = ConnectorWarnings(self.configs, providers=providers)
+        self.warnings = ConnectorWarnings(self.configs, providers=providers, topics_of=self.statuses.topics)
         self.tasks = LocalTasks(
             processes=self.processes,
             start_orders=StartOrders(

@@ -5,7 +5,9 @@ A MySQL server ends the log connection of a ``database.server.id`` when another 
 PostgreSQL server refuses a second reader of a slot.
 
 Connectors with one ``topic.prefix`` write one set of topics, whatever servers they read: rows would
-come twice, or rows of equal keys would overwrite each other.
+come twice, or rows of equal keys would overwrite each other. With the prefixes ``p`` and ``p.a``, table
+``b.t`` of ``a`` and table ``t`` of ``b`` have the topic ``p.a.b.t``. Few names have dots, so such
+prefixes are accepted, and a topic that both have written to is reported.
 
 Only the configurations are compared. A name that the server knows proves nothing: MySQL keeps the
 id of an ended connection for up to a minute, and a connector that is being changed is such a reader
@@ -14,7 +16,7 @@ itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 
 from dblog.config.plugins import find_connector
@@ -77,6 +79,40 @@ def shared_prefixes(configs: Mapping[str, Mapping[str, str]], *, is_stopped: Cal
     groups = [group for group in alike.values() if len(group) > 1]
     found = {name: shared_prefix(name, config, group, is_stopped=is_stopped) for group in groups for name, config in group.items()}
     return {name: text for name, text in found.items() if text is not None}
+
+
+def nested_prefixes(configs: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
+    """Return for each connector those whose prefix begins with its own and a dot, or the reverse."""
+    of_prefix: dict[str, list[str]] = {}
+    for name, config in configs.items():
+        if (prefix := _prefix(config)) is not None:
+            of_prefix.setdefault(prefix, []).append(name)
+    found: dict[str, list[str]] = {}
+    for prefix, names in of_prefix.items():
+        parts = prefix.split(".")
+        outer = [name for size in range(1, len(parts)) for name in of_prefix.get(".".join(parts[:size]), ())]
+        for name in names if outer else ():
+            found.setdefault(name, []).extend(outer)
+        for name in outer:
+            found.setdefault(name, []).extend(names)
+    return {name: tuple(others) for name, others in found.items()}
+
+
+def shared_topic(name: str, others: Iterable[str], topics_of: Callable[[str], Collection[str]]) -> str | None:
+    """Return a sentence about the first topic that the connector and another one have written to.
+
+    ``others`` have nested prefixes. Return None if there is no such topic.
+    """
+    own: frozenset[str] | None = None
+    for other in others:
+        own = frozenset(topics_of(name)) if own is None else own
+        if common := sorted(own.intersection(topics_of(other))):
+            return (
+                f"topic.prefix: connector {other} writes to the topic {common[0]} too: its prefix and this one's, with a name that has dots, make one topic of "
+                "two tables, where rows of equal keys overwrite each other. Leave one of the tables out (table.exclude.list), or give one connector another "
+                f"prefix, or set {_ACCEPTED}=true where this is meant"
+            )
+    return None
 
 
 def shared_readers(configs: Mapping[str, Mapping[str, str]], *, is_stopped: Callable[[str], bool]) -> dict[str, str]:
