@@ -448,6 +448,8 @@ def test_a_server_that_turns_read_only_is_refused_at_start_and_waited_for_later(
             dump.write_watermark("m", "1")
         with pytest.raises(DefiniteError, match="is read-only"):
             writer.query(sql.write_watermark(watermarks), ("m", "2", "2"))
+        with pytest.raises(DefiniteError, match=rf"is read-only.* read\.only=true.*\(more: prepare-{source.flavor}\.md#replicas\)"):
+            check(writer, server_id=SERVER_ID, watermarks=watermarks, make=False)
 
         session.query("SET GLOBAL read_only = OFF")
         dump.write_watermark("m", "1")

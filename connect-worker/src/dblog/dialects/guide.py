@@ -72,7 +72,7 @@ def section(flavor: str, topic: Topic, hosting: Hosting = Hosting.SELF) -> str:
 
 
 def cited(sentence: str, flavor: str, topic: Topic, hosting: Hosting = Hosting.SELF) -> str:
-    """Return the sentence with the section that helps behind it."""
+    """Return the sentence with the section that helps after it."""
     return f"{sentence} (more: {section(flavor, topic, hosting)})"
 
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dblog.core.selection import Parts
 from dblog.dialects.guide import Topic, cited
 from dblog.dialects.mysql.catalog import sql
-from dblog.dialects.mysql.wire.connect import PrivilegeError, open_wire
+from dblog.dialects.mysql.wire.connect import PrivilegeError, ReadOnlyError, open_wire
 from dblog.dialects.mysql.wire.hosting import how_to_set
 from dblog.dialects.mysql.wire.log import announce
 from dblog.dialects.mysql.wire.session import ServerFacts, Session, log_bin_off
@@ -56,7 +56,10 @@ def check(
     missing += unreadable[:TABLES_NAMED_MAX]
     unseen = _unseen_privileges(session, user, named, [table.id for table in tables])
     missing += unseen
-    lacks_watermarks = watermarks is not None and not _may_use_watermarks(session, watermarks)
+    try:
+        lacks_watermarks = watermarks is not None and not _may_use_watermarks(session, watermarks)
+    except ReadOnlyError as e:
+        raise DefiniteError(_cited(session.facts, str(e), Topic.REPLICAS)) from e
     if watermarks is not None and lacks_watermarks:
         missing.append(sql.grant_watermarks(watermarks, user))
     if missing:
@@ -154,12 +157,6 @@ def warnings(facts: ServerFacts, address: str) -> list[str]:
         out.append(
             f"gtid_mode is {facts.gtid_mode} at {address}: the connector follows file and offset, which mean nothing "
             "on another server after a failover"
-        )
-    if facts.json_differences and facts.row_image != "FULL":
-        out.append(
-            f"the server at {address} logs changed JSON documents as differences (binlog_row_value_options=PARTIAL_JSON), and with "
-            f"binlog_row_image={facts.row_image} without the document before: an update of one ends the task; "
-            f"{how_to_set(facts.hosting, 'binlog_row_value_options', '')}"
         )
     return [_cited(facts, text, Topic.SETTINGS) for text in out]
 
@@ -305,7 +302,7 @@ def require_readable(session: Session, table: TableId) -> None:
             f"the log of {session.settings.address} names {table}, which the account {user} may not read, so its rows would come in part only; run there: "
             f"{sql.grant_select(table, user)} and restart the task, or leave the table out with table.exclude.list"
         )
-        raise DefiniteError(message)
+        raise DefiniteError(_cited(session.facts, message, Topic.ACCOUNT))
 
 
 def _check_filters(session: Session, tables: Iterable[TableId], watermarks: TableId | None) -> None:
@@ -353,10 +350,9 @@ def ensure_watermarks(session: Session, watermarks: TableId, user: str) -> None:
         session.query(sql.write_watermark(watermarks), ("check", "0", "0"), doing=f"writing to the watermark table {watermarks}")
         session.query(sql.read_watermark(watermarks), ("check",), doing=f"reading the watermark table {watermarks}")
     except PrivilegeError as e:
-        message = (
-            f"the dump needs the watermark table {watermarks} at {session.settings.address}, which {user} may not create or write; "
-            f"run: {sql.grant_watermarks(watermarks, user)} or create it for the connector: {sql.setup_watermarks(watermarks, user)}"
-        )
+        needed = f"the dump needs the watermark table {watermarks} at {session.settings.address}, which {user} may not create or write"
+        grant, by_hand = sql.grant_watermarks(watermarks, user), sql.setup_watermarks(watermarks, user)
+        message = f"{_cited(session.facts, needed, Topic.ACCOUNT)}; run: {grant} or create it for the connector: {by_hand}"
         raise DefiniteError(message) from e
 
 

@@ -616,7 +616,8 @@ def _meaning(code: int, text: str | None, settings: ConnectSettings, doing: str)
         return PrivilegeError(f"{where}: user '{settings.user}' lacks {missing} ({server_message(code, text)})")
     if code in READ_ONLY:
         return ReadOnlyError(
-            f"{where}: the server is read-only (error {code}); dblog writes its watermarks, so point it at a server that takes writes"
+            f"{where}: the server is read-only (error {code}); dblog writes its watermarks, so point it at a server that takes writes, or set "
+            "read.only=true, with which it writes none"
         )
     return DefiniteError(f"{where}: {server_message(code, text)}")
 

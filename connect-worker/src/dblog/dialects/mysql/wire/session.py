@@ -46,7 +46,7 @@ _VARIABLES = (
     "binlog_order_commits", "binlog_checksum", "log_bin_compress", "log_slave_updates", "log_replica_updates", "gtid_mode",
     "server_id", "server_uuid", "lower_case_table_names", "sql_mode", "character_set_server", "collation_server", "version",
     "version_comment", "innodb_native_foreign_keys", "read_only", "super_read_only", "system_time_zone",
-    "binlog_row_value_options", *HOSTING_VARIABLES,
+    *HOSTING_VARIABLES,
 )  # fmt: skip
 
 _PICOSECONDS_OF_MS = 1_000_000_000
@@ -97,8 +97,6 @@ class ServerFacts:
     """True if rows changed by ON DELETE / UPDATE actions are in the log (MySQL 9.6: foreign keys
     moved to the SQL layer).
     """
-    json_differences: bool
-    """True if the log has changed JSON documents as differences (binlog_row_value_options)."""
     hosting: Hosting
     """The managed service that runs the server, as far as its variables and its name show."""
 
@@ -749,7 +747,6 @@ def read_facts(variables: dict[str, str], *, host: str = "") -> ServerFacts:
         ordered_commits=on("binlog_order_commits", "ON"),
         logs_replicated=on("log_replica_updates", variables.get("log_slave_updates", "OFF")),
         cascades_logged=native_keys is not None and native_keys.upper() in ("OFF", "0"),
-        json_differences="PARTIAL_JSON" in variables.get("binlog_row_value_options", "").upper(),
         hosting=hosting_of(variables, host),
     )
 
