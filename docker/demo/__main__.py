@@ -39,9 +39,9 @@ SCENARIO = Scenario(
     kills=(
         Kill(target="task", dump_share=0.2),
         Kill(target="worker", log_s=6.0),
-        # In the middle of its first batch, when some tables have rows, and later between two batches.
-        Kill(target="sink", commits=5),
-        Kill(target="sink", commits=15),
+        # Six tables are created, so with eight commits some have rows; the later one is after its first batch.
+        Kill(target="sink", commits=8),
+        Kill(target="sink", commits=20),
     ),
     rate_per_s=800.0,
     changes_max=80_000,
