@@ -122,6 +122,7 @@ class Run:
     sink_kills: int = 0
     commits_looked_s: float = 0.0
     state_looked_s: float = 0.0
+    _load: Load | None = None
 
     @property
     def connect(self) -> Connect:
@@ -132,18 +133,18 @@ class Run:
         """Carry out all steps. Raise RunFailedError, or the error of a program of the run."""
         scenario = self.scenario
         self.progress.numbers.rows_to_dump = scenario.sizes.total
-        load = Load(
-            self.connect,
-            flavor=self.source.flavor,
-            sizes=scenario.sizes,
-            rate_per_s=scenario.rate_per_s,
-            changes_max=scenario.changes_max,
-            seed=scenario.seed,
-        )
         worker = Worker(self.kafka, self.folder, name=scenario.name)
         with contextlib.ExitStack() as ending:
-            ending.callback(self._stop, load, worker)
+            ending.callback(self._stop, worker)
             self._start(worker)
+            load = self._load = Load(
+                self.connect,
+                flavor=self.source.flavor,
+                sizes=scenario.sizes,
+                rate_per_s=scenario.rate_per_s,
+                changes_max=scenario.changes_max,
+                seed=scenario.seed,
+            )
             topics = Topics(self.kafka.bootstrap, [f"{scenario.name}.{DATABASE}.{table}" for table in TABLES])
             self.progress.sample = self._sampler(load, topics, worker)
             self.opened_s = time.monotonic()
@@ -222,13 +223,14 @@ class Run:
         worker.start()
         self.progress.event("the worker is ready")
 
-    def _stop(self, load: Load, worker: Worker) -> None:
+    def _stop(self, worker: Worker) -> None:
         """Stop everything: first what uses the servers, then the servers."""
         self.progress.phase("stopping everything")
         self.progress.sample = self.progress.dump = None
         # Its error is raised where the run goes on.
         with contextlib.suppress(Exception):
-            load.stop()
+            if self._load is not None:
+                self._load.stop()
         with self.progress.waits("the programs to end"):
             stop_together([*self.destination.programs, worker])
             stop_together(self._servers)

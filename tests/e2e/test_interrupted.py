@@ -14,7 +14,7 @@ from pathlib import Path
 from demo import __main__ as demo
 
 demo.FOLDER, demo.LOCK = Path(sys.argv[1]), Path(sys.argv[1]) / "lock"
-sys.argv[1:] = ["mariadb"]
+sys.argv[1:] = sys.argv[2:]
 sys.exit(demo.main())
 """
 
@@ -35,12 +35,12 @@ def commands_in(folder: Path) -> list[str]:
 
 # It starts a broker, a database, the worker and Spark; the short versions are those of the guard, tests/servers/test_guard.py.
 @pytest.mark.long
-@pytest.mark.parametrize("moment", ["Kafka is ready", "the shop is open"])
-def test_ctrl_c_ends_every_program_of_the_demo(moment: str, own_folder: Path):
+@pytest.mark.parametrize(("source", "moment"), [("mariadb", "Kafka is ready"), ("postgres", "the shop is open")])
+def test_ctrl_c_ends_every_program_of_the_demo(source: str, moment: str, own_folder: Path):
     output = own_folder / "output"
     with output.open("wb") as written:
         demo = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(own_folder)], stdout=written, stderr=subprocess.STDOUT, start_new_session=True
+            [sys.executable, "-c", PROGRAM, str(own_folder), source], stdout=written, stderr=subprocess.STDOUT, start_new_session=True
         )
     try:
         wait_until(lambda: moment in output.read_text() or demo.poll() is not None, timeout_s=600, what=moment)
