@@ -25,6 +25,7 @@ from handbook.markdown import slug
 FOLDER = "docs/made"
 STYLE = f"{FOLDER}/site.css"
 OPENAPI = f"{FOLDER}/openapi.json"
+DISK_SEARCH = f"{FOLDER}/disk-search.js"
 
 _OPTIONS = {
     "worker": ("Options of the worker's file", "Keys of the file that `dblog worker` is given.", WORKER_OPTIONS),
@@ -44,6 +45,7 @@ def made_pages() -> dict[str, str]:
         f"{FOLDER}/rest.md": _rest(document),
         OPENAPI: json.dumps(document, indent=1) + "\n",
         STYLE: _STYLE,
+        DISK_SEARCH: _DISK_SEARCH,
     }
 
 
@@ -163,4 +165,37 @@ _STYLE = """\
 .md-typeset table:not([class]) td { vertical-align: top; padding: .6em .9em; }
 .md-typeset table:not([class]) code { word-break: normal; overflow-wrap: normal; }
 .md-typeset img { display: block; margin: 1em auto; }
+"""
+
+_DISK_SEARCH = """\
+/* Browsers start no worker for a page that is opened from the disk. There the search's script runs in a hidden frame. */
+if (location.protocol === "file:") {
+  window.Worker = class extends EventTarget {
+    constructor(url) {
+      super();
+      this.waiting = [];
+      const frame = document.createElement("iframe");
+      frame.hidden = true;
+      frame.srcdoc = "<!doctype html><body></body>";
+      frame.addEventListener("load", () => this.start(frame.contentWindow, url), { once: true });
+      document.body.append(frame);
+    }
+
+    start(inside, url) {
+      inside.postMessage = data => this.dispatchEvent(new MessageEvent("message", { data }));
+      const script = inside.document.createElement("script");
+      script.src = url;
+      script.addEventListener("load", () => {
+        this.inside = inside;
+        this.waiting.splice(0).forEach(data => this.postMessage(data));
+      });
+      inside.document.body.append(script);
+    }
+
+    postMessage(data) {
+      if (this.inside) this.inside.dispatchEvent(new MessageEvent("message", { data }));
+      else this.waiting.push(data);
+    }
+  };
+}
 """

@@ -12,7 +12,7 @@ from docs.pages import ROOT, pages
 from handbook.__main__ import SITE, build
 from handbook.check import problems
 from handbook.gather import for_site, pages_of_map
-from handbook.made import FOLDER, OPENAPI
+from handbook.made import DISK_SEARCH, FOLDER, OPENAPI
 from handbook.markdown import nested, slug
 from markdown_it import MarkdownIt
 
@@ -48,6 +48,9 @@ def test_the_search_finds_an_option_and_a_heading_without_a_server(site: Path):
     assert "dblog.chunk.rows" in texts
     assert "quarantine.rows.max" in texts
     assert "GET /connectors" in {entry["title"] for entry in index["docs"]}
+    # A page that is opened from the disk may fetch no JSON and start no worker.
+    assert json.loads((site / "search" / "search_index.js").read_text().removeprefix("var __index = ")) == index
+    assert f'<script src="{DISK_SEARCH}">' in (site / "index.html").read_text()
 
 
 class Blocks(HTMLParser):
