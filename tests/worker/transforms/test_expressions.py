@@ -114,3 +114,15 @@ def test_a_router_leaves_the_topic_where_the_expression_is_null():
 def test_another_language_and_a_script_are_errors_of_their_keys(options, key, text):
     with pytest.raises(ConfigError, match=rf"transforms\.x\.{key}.*{text}"):
         transform(f"{DEBEZIUM}.Filter", **options)
+
+
+@pytest.mark.parametrize("text", ["1 == " + "9" * 5000, "!" * 5000 + "true", "-" * 5000 + "1 == 1", "(" * 5000])
+def test_an_expression_that_is_no_expression_is_refused_in_words(text):
+    with pytest.raises(ExpressionError, match="at most"):
+        Expression(text)
+
+
+def test_an_expression_without_a_result_is_a_fault_of_the_record():
+    for text in ("+".join(["1"] * 4000), "header.contains([1])"):
+        with pytest.raises(RecordError, match="has no result"):
+            Expression(text).evaluate(UPDATE)

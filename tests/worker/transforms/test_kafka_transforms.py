@@ -1,5 +1,6 @@
 """Kafka Connect's transforms, by its rules: keys and values, nulls, tombstones, values without schema, defaults, nested structs."""
 
+import time
 from decimal import Decimal
 
 import pytest
@@ -417,3 +418,13 @@ def test_transforms_leave_the_record_that_they_get_as_it_is():
     assert record.value == value
     assert record.key_schema is None
     assert KEY.fields[0].name == "id"
+
+
+def test_a_text_is_read_as_a_moment_in_linear_time():  # number 9 of the worker's safety
+    """Fields of a pattern are not tried with fewer digits. Seven of them took half a minute."""
+    pattern = "1".join("yMdHms" * 5)
+    convert = transform(f"{KAFKA}.TimestampConverter$Value", target__type="Timestamp", format=pattern)
+    began = time.process_time()
+    with pytest.raises(RecordError, match="does not match pattern"):
+        convert(valued(TEXT, "1" * 60))
+    assert time.process_time() - began < 1

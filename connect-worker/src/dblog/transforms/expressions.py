@@ -33,6 +33,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "$"
 _VARIABLES = ("key", "value", "keySchema", "valueSchema", "topic", "header", "headers")
 _CHARS_MAX = 10_000
 _DEPTH_MAX = 50
+_NUMBER_CHARS_MAX = 100
 
 
 class ExpressionError(ValueError):
@@ -60,7 +61,10 @@ class Expression:
 
     def evaluate(self, record: Record) -> Any:
         """Return the result for a record. Raise RecordError if it has none."""
-        return _plain(self._evaluate(record))
+        try:
+            return _plain(self._evaluate(record))
+        except (ArithmeticError, TypeError, RecursionError) as e:
+            raise RecordError(f"the expression has no result: {type(e).__name__}") from e
 
 
 class _Parser:
@@ -81,9 +85,7 @@ class _Parser:
         return made
 
     def _choice(self) -> Evaluate:
-        self._depth += 1
-        if self._depth > _DEPTH_MAX:
-            raise ExpressionError(f"an expression is nested at most {_DEPTH_MAX} times")
+        self._deeper()
         condition = self._any()
         if self._takes("?"):
             first = self._choice()
@@ -132,12 +134,23 @@ class _Parser:
 
     def _unary(self) -> Evaluate:
         if self._takes("!"):
-            inside = self._unary()
+            inside = self._signed()
             return lambda record: Item(not _truth(inside(record)))
         if self._takes("-"):
-            number = self._unary()
+            number = self._signed()
             return lambda record: Item(-_number_of(_plain(number(record))))
         return self._path()
+
+    def _signed(self) -> Evaluate:
+        self._deeper()
+        made = self._unary()
+        self._depth -= 1
+        return made
+
+    def _deeper(self) -> None:
+        self._depth += 1
+        if self._depth > _DEPTH_MAX:
+            raise ExpressionError(f"an expression is nested at most {_DEPTH_MAX} times")
 
     def _path(self) -> Evaluate:
         made = self._start()
@@ -169,6 +182,8 @@ class _Parser:
         kind, text = self._next()
         match kind:
             case "number":
+                if len(text) > _NUMBER_CHARS_MAX:
+                    raise ExpressionError(f"a number has at most {_NUMBER_CHARS_MAX} digits")
                 number = Item(Decimal(text) if "." in text else int(text))
                 return lambda _record: number
             case "text":

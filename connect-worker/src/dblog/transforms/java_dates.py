@@ -118,7 +118,9 @@ class DateFormat:
                 continue
             following = self._parts[at + 1] if at + 1 < len(self._parts) else ("", 0)
             adjacent = following[1] > 0 and following[0] in _NUMERIC and not (following[0] == "M" and following[1] >= _TEXT_MONTH)
-            made.append(f"({_expression_of(text, count, adjacent=adjacent)})")
+            # Atomic, as Java reads each field once: what another part does not match is not tried with
+            # fewer digits, which would take a time exponential in the number of fields.
+            made.append(f"((?>{_expression_of(text, count, adjacent=adjacent)}))")
         return "".join(made)
 
 
