@@ -204,3 +204,14 @@ def test_a_verification_is_accepted_where_only_topics_are_renamed(given):
 
     assert follower.markers[-1]["topic"] == "lake.t"
     assert follower.markers[-1]["mode"] == "verify"
+
+
+def test_no_rows_of_a_table_come_into_a_topic_of_the_connectors_state(given):  # number 13 of the worker's safety
+    route = {**ROUTE, "transforms.route.replacement": "__dblog-chunks.p"}
+    for config in ({"dblog.chunk.marker.topic": "p.d.t"}, {"signal.kafka.topic": "p.d.t"}, route):
+        follower = follow(given, **config)
+        with pytest.raises(
+            DefiniteError, match=r"table d\.t: its rows would come into the topic .*, which no record of a table belongs in"
+        ):
+            follower.until_dumped()
+        follower.task.stop()

@@ -156,3 +156,26 @@ def test_the_snapshot_marker_of_a_logged_row_is_not_set_as_in_debezium():
     values = unwrap.passed([segment(change("c", after=row()), dumped)]).segments[0].values
 
     assert [json.loads(value)["__snapshot"] for value in values] == [None, "incremental"]
+
+
+@pytest.mark.parametrize(("tolerate", "kept"), [(False, None), (True, 1)])
+def test_no_row_comes_into_a_topic_of_the_connectors_state(tolerate, kept):  # number 13 of the worker's safety
+    given = {
+        "transforms": "x",
+        "transforms.x.type": f"{DEBEZIUM}.ContentBasedRouter",
+        "transforms.x.language": "jsr223.groovy",
+        "transforms.x.topic.expression": "value.after.name",
+    }
+    router = TransformStage(
+        chain_of(given), key_converter=BARE, value_converter=BARE, tolerate=tolerate, kept_topics={"own-history": "dblog.history.topic"}
+    )
+    rows = [segment(change("c", after=row(id=1, name="own-history")), change("c", after=row(id=2, name="others")))]
+
+    if not tolerate:
+        with pytest.raises(
+            DefiniteError, match=r"table d\.t cannot be handled: the transforms bring it into the topic of dblog\.history\.topic"
+        ):
+            router.passed(rows)
+    else:
+        assert [one.topic for one in router.passed(rows).segments] == ["others"]
+        assert router.failed_total == kept

@@ -35,7 +35,7 @@ from dblog.core.dumps import key_to_json
 from dblog.core.notices import Notice
 from dblog.core.selection import Selection, key_rules, message_key
 from dblog.core.watermark import WatermarkPosition
-from dblog.errors import DblogError
+from dblog.errors import DblogError, DefiniteError
 from dblog.kafka.converters import Converter, UnframedAvro
 from dblog.kafka.frames import frames, registers_together
 from dblog.model import Headers, Segment, Table, TableId
@@ -43,6 +43,7 @@ from dblog.readers.contract import Progress, RowPlans
 from dblog.readers.interleaved import ChunkMarker
 from dblog.readers.items import OtherRecord
 from dblog.readers.notification_size import smaller_notifications
+from dblog.readers.reserved_topics import state_topics
 from dblog.readers.schema_change_size import smaller_forms, value_bytes_max
 from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.topics import SharedTopicWarnings, naming_of
@@ -103,6 +104,7 @@ class Records:
             if settings.boolean("extended.headers.enabled")
             else []
         )
+        self._kept_topics = state_topics(settings)
         self._chain = chain
         self.stage: TransformStage | None = None
         """Chain of transforms that records pass before they are queued; None if topics are named by
@@ -115,6 +117,7 @@ class Records:
                 value_converter=value_converter,
                 context_headers=self.context_headers,
                 tolerate=settings.originals.get("errors.tolerance", "").strip().lower() == "all",
+                kept_topics=self._kept_topics,
             )
             self._key = self._value = UnframedAvro()
 
@@ -248,9 +251,14 @@ class Records:
             value_prefix=lambda topic, schema: value_prefix(named(topic), schema),
             row_parameters=() if only is None else envelope.PARTIAL,
         )
-        if self._chain is None:
-            return plan
-        return replace(plan, topic=named(plan.topic), transformed=self.stage is not None)
+        if self._chain is not None:
+            plan = replace(plan, topic=named(plan.topic), transformed=self.stage is not None)
+        if self.stage is None and (option := self._kept_topics.get(plan.topic)) is not None:
+            raise DefiniteError(
+                f"table {table.id}: its rows would come into the topic {plan.topic} of {option}, which no record of a table belongs in; leave the table out "
+                "with table.exclude.list, or give that option another name"
+            )
+        return plan
 
     def marker(self, made: ChunkMarker) -> Segment | None:
         """Return the record of a closed window (D6).

@@ -26,6 +26,23 @@ def check_topics(settings: Settings, worker_topics: Mapping[str, str]) -> dict[s
     return {key: [reserved(topic, worker_topics[topic])] for key, topic in _fixed(settings) if topic in worker_topics}
 
 
+def state_topics(settings: Settings) -> dict[str, str]:
+    """Return the topics that only the connector itself, or whoever sends it signals, writes to, each
+    with the option that names it.
+
+    A row that came into one of them would be taken for the connector's state: a table's name or a
+    transform may make its topic of what writers of the source choose.
+    """
+    prefix = settings.text("topic.prefix")
+    history = name if (name := "schema.history.internal.kafka.topic") in settings else "dblog.history.topic"
+    named = {
+        history: history_topic_of(settings),
+        "dblog.chunk.marker.topic": settings.text_or_none("dblog.chunk.marker.topic") or own_topic("chunks", prefix),
+        "signal.kafka.topic": settings.text_or_none("signal.kafka.topic"),
+    }
+    return {topic: key for key, topic in named.items() if topic}
+
+
 def _fixed(settings: Settings) -> Iterator[tuple[str, str]]:
     """Yield (option, topic) for each topic that is known without a table, including topics only
     read.

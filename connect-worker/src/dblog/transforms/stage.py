@@ -9,7 +9,7 @@ records of one topic and partition stay one segment.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -45,7 +45,8 @@ class TransformStage:
 
     ``context_headers`` are those that the sender adds to rows; transforms see them, and a record
     whose headers change gets them from here. With ``tolerate`` (errors.tolerance=all) a record that
-    a transform or converter cannot handle is logged, counted and left out.
+    a transform or converter cannot handle is logged, counted and left out. ``kept_topics`` are those
+    into which no record may be brought, with the options that name them.
     """
 
     def __init__(
@@ -56,9 +57,11 @@ class TransformStage:
         value_converter: Converter,
         context_headers: Sequence[tuple[str, bytes | None]] = (),
         tolerate: bool = False,
+        kept_topics: Mapping[str, str] | None = None,
     ) -> None:
         self._parts = _Parts(
             chain=chain,
+            kept_topics=kept_topics or {},
             keys=PartWriter(key_converter, what="key"),
             values=PartWriter(value_converter, what="value"),
             context=tuple(_read_header(name, data) for name, data in context_headers),
@@ -94,6 +97,7 @@ class _Parts:
     """The parts of a stage."""
 
     chain: Chain
+    kept_topics: Mapping[str, str]
     keys: PartWriter
     values: PartWriter
     context: Headers
@@ -149,6 +153,8 @@ class _Batch:
 
     def _add(self, segment: Segment, made: Record, context: Headers) -> None:
         parts, topic = self._parts, made.topic
+        if (option := parts.kept_topics.get(topic)) is not None:
+            raise RecordError(f"the transforms bring it into the topic of {option}, which no record of a table belongs in")
         key = parts.keys.write(topic, made.key_schema, made.key_bytes, made.read_key)
         value = parts.values.write(topic, made.value_schema, made.value_bytes, made.read_value)
         same_headers = made.headers is context or made.headers == context
