@@ -14,7 +14,7 @@ from dblog_sink.config.tables import TableSpec
 from dblog_sink.errors import DefiniteError
 from dblog_sink.schema.registry import Registry, UnreadableSchemaError
 from dblog_sink.schema.types import TypeChoices
-from dblog_sink.schema.wire_format import HISTORY, is_json, schema_id_of
+from dblog_sink.schema.wire_format import HISTORY, SCHEMAS_MAX, TOO_MANY, is_json, schema_id_of
 from dblog_sink.schema.writer_schemas import Envelope, KeySchema, NotRows, Reading, Unreadable, key_schema, value_schema
 
 _NOT_FRAMED = "the value is not framed by a schema id; the sink reads Avro of a Confluent-compatible converter, and JSON with its schema"
@@ -152,6 +152,8 @@ class Schemas:
         """Return the schema id (-1 for JSON, which has none) and the schema's text."""
         if is_json(found):
             return -1, texts.get(found, "{")
+        if found == TOO_MANY:
+            return Unreadable(f"the records have more than {SCHEMAS_MAX} schemas")
         schema_id = schema_id_of(found)
         if schema_id is None:
             return Unreadable(_NOT_FRAMED)

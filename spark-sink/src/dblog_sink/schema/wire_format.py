@@ -2,7 +2,7 @@
 
 In Confluent's wire format a record begins with them: a zero byte and the registry's number. A JSON
 record begins with a brace and contains its schema; its schema id is the brace and four bytes of a
-digest of the text before the payload. Records that begin otherwise go to quarantine.
+digest of the text before the payload. Records that begin otherwise share an id and go to quarantine.
 
 A connector's schema history is JSON without a schema, and a topic pattern may include its topic by
 accident (``shop.history`` has the prefix of the tables). Its records are recognized by their form
@@ -26,15 +26,28 @@ WITH_SCHEMA_IDS = (*RECORD, "key_schema_id", "value_schema_id")
 SCHEMA_ID_BYTES = 5
 HISTORY = b"{hist"
 """Schema id of records of a schema history."""
+NOT_FRAMED = b"\xff"
+"""Schema id of records that are neither in Confluent's wire format nor JSON."""
+TOO_MANY = b"\xfe"
+"""Schema id that stands for all of a topic that has more than ``SCHEMAS_MAX``."""
+SCHEMAS_MAX = 1000
+"""Most schema ids of one topic in a batch, of keys and of values each. Each is asked for and has a
+part of the plan, and whoever writes a topic may put any number into a record.
+"""
 _OWN_HISTORY_KEY = r'^\{"dblog":[0-9]+,"server":"'
 _DEBEZIUM_HISTORY = r'^\{\s*"source"\s*:\s*\{[^{}]*\}\s*,\s*"position"\s*:'
 _BRACE = b"{"[0]
 
 
 def schema_id(column: str) -> Column:
-    """Return the schema ids of the records in a binary column; NULL for a Kafka tombstone."""
+    """Return the schema ids of the records in a binary column; NULL for a Kafka tombstone.
+
+    Records in another format share one: whoever writes a topic could give each its own beginning.
+    """
     digest = f"concat(X'7B', substring(unhex(md5(CAST({_part(column)} AS BINARY))), 1, 4))"
-    return F.expr(f"IF(substring({column}, 1, 1) = X'7B', {digest}, substring({column}, 1, {SCHEMA_ID_BYTES}))")
+    framed = f"substring({column}, 1, 1) = X'00' AND length({column}) >= {SCHEMA_ID_BYTES}"
+    other = f"IF({framed}, substring({column}, 1, {SCHEMA_ID_BYTES}), IF({column} IS NULL, NULL, X'{NOT_FRAMED.hex()}'))"
+    return F.expr(f"IF(substring({column}, 1, 1) = X'7B', {digest}, {other})")
 
 
 def with_schema_ids(records: DataFrame, *also: str) -> DataFrame:

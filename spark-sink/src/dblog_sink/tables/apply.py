@@ -30,6 +30,7 @@ from dblog_sink.records.source_epochs import PartitionLogs
 from dblog_sink.schema.evolve import Plan, of_column
 from dblog_sink.schema.registry import Registry
 from dblog_sink.schema.resolve import Known, Schemas
+from dblog_sink.schema.wire_format import SCHEMAS_MAX
 from dblog_sink.schema.writer_schemas import UNWRAPPED, Envelope, KeySchema
 from dblog_sink.state.crash_points import Reached, nothing
 from dblog_sink.state.notes import Note, State, TruncatedFirst
@@ -124,6 +125,12 @@ class Applier:
         """
         if (reason := self._settings.reserved(stats.topic)) is not None:
             raise ParkError(reason)
+        if stats.has_too_many_schemas:
+            msg = (
+                f"topic {stats.topic}: its records in one batch have more than {SCHEMAS_MAX} schemas, which no table's have; see what else writes to it. They "
+                "have landed: lower batch.records.max and resume the topic to read them in smaller batches, or leave it out with topics.exclude"
+            )
+            raise ParkError(msg)
         attempts_max: int = self._settings["merge.attempts.max"]
         raw.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", stats.topic)
         for attempt in range(1, attempts_max + 1):

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from dblog_sink.schema.wire_format import is_json, maybe_derived, maybe_dumped, maybe_sequenced_json, schema_text
+from dblog_sink.schema.wire_format import SCHEMAS_MAX, TOO_MANY, is_json, maybe_derived, maybe_dumped, maybe_sequenced_json, schema_text
 
 _NONE: Mapping[str, int] = MappingProxyType({})
 
@@ -43,6 +43,11 @@ class TopicStats:
     """Smallest offset by partition."""
     last: dict[int, int] = field(default_factory=dict)
     """Greatest offset by partition."""
+
+    @property
+    def has_too_many_schemas(self) -> bool:
+        """True if the records have more schemas than can be read together."""
+        return TOO_MANY in self.value_schema_ids
 
 
 def profile(raw: DataFrame, highs: Mapping[str, int] = _NONE) -> list[TopicStats]:
@@ -79,6 +84,10 @@ def profile(raw: DataFrame, highs: Mapping[str, int] = _NONE) -> list[TopicStats
             stats.value_schema_ids[schema_id] = stats.value_schema_ids.get(schema_id, 0) + row["n"]
         stats.first[partition] = min(row["first"], stats.first.get(partition, row["first"]))
         stats.last[partition] = max(row["last"], stats.last.get(partition, row["last"]))
+    for stats in profiled.values():
+        if max(len(stats.value_schema_ids), len(stats.key_schema_ids)) > SCHEMAS_MAX:
+            stats.value_schema_ids = {TOO_MANY: sum(stats.value_schema_ids.values())}
+            stats.key_schema_ids = {TOO_MANY}
     for column in ("key", "value"):
         _fetch_texts(raw, profiled, column)
     # The longest work starts first.
