@@ -62,7 +62,7 @@ def test_a_server_of_the_mysql_family_is_ready_when_all_commands_of_its_page_hav
         on_mysql.execute(server, "CREATE DATABASE shop", "CREATE TABLE shop.customers (id INT PRIMARY KEY, name VARCHAR(50))")
         administrator = {"database.user": server.user, "database.password": server.password}
         status, output = asked(tmp_path, server, page, **administrator)
-        assert (status, f"(more: {page.name}#server-settings)" in output) == (1, True), output
+        assert (status, f"{page.name}#server-settings" in output) == (1, True), output
 
         ran = [statement.replace(PASSWORD, f"'{CANARY}'") for step, _ in page.steps() for statement in page.statements(step)]
         with_tls = [statement for statement in ran if "REQUIRE SSL" in statement]
@@ -91,7 +91,7 @@ def test_a_postgresql_is_ready_when_all_commands_of_its_page_have_run(own_folder
         tables = [f"CREATE TABLE shop.{name} (id INT PRIMARY KEY, name VARCHAR(50))" for name in ("customers", "orders")]
         on_postgres.execute(server, "CREATE SCHEMA shop", *tables, database="shopdb")
         status, output = asked(tmp_path, server, page, **{"database.user": server.user, "database.password": server.password})
-        assert (status, f"(more: {page.name}#server-settings)" in output) == (1, True), output
+        assert (status, f"{page.name}#server-settings" in output) == (1, True), output
 
         for step, _ in page.steps():
             statements = [statement.replace(PASSWORD, f"'{CANARY}'") for statement in page.statements(step)]
