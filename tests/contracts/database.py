@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Protocol, Self
 
 import pytest
@@ -155,7 +156,7 @@ class Opened:
         context = TaskContext(
             run="run",
             watermark_name="suite",
-            includes=self.includes,
+            selection=SimpleNamespace(includes=self.includes),
             stopped=threading.Event(),
             patience=lambda work: work(),
             clock=SystemClock(),

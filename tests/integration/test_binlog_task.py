@@ -118,7 +118,7 @@ def test_a_restart_goes_on_at_the_chunk_and_loses_nothing(shop: Any) -> None:
         follower.until(lambda done=done: len(follower.rows.get("customers", {})) >= done)
         follower.sql(f"INSERT INTO customers (name) VALUES ('between {done}')", f"DELETE FROM customers WHERE id = {done // 3}")
         follower.restart()
-        dump = follower.task.running.interleaver.dump
+        dump = follower.task.running.progress.own
         table = dump.tables[0]
         assert table.after is not None or table.done
     follower.until_dumped()
@@ -354,13 +354,13 @@ def test_a_prepared_transaction_that_nobody_ends_holds_up_its_own_table_and_no_o
             cursor.execute(statement)
 
         follower.until_equal("items")
-        held = follower.task.running.interleaver
-        assert not held.table_dump(TableId(follower.database, "customers")).done
-        assert held.resets(TableId(follower.database, "customers")) <= 2
+        running = follower.task.running
+        assert not running.progress.table(TableId(follower.database, "customers")).done
+        assert running.windows.resets(TableId(follower.database, "customers")) <= 2
         follower.restart()
         follower.sql("INSERT INTO items VALUES (999, 9, 'a later one')")
         follower.until_equal("items")
-        assert not follower.task.running.interleaver.table_dump(TableId(follower.database, "customers")).done
+        assert not follower.task.running.progress.table(TableId(follower.database, "customers")).done
         cursor.execute("XA COMMIT 'held'")
 
     follower.until_dumped()

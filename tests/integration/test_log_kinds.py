@@ -282,12 +282,12 @@ def test_a_dump_is_right_although_a_prepared_transaction_was_open_when_it_began(
     follower.until(lambda: len(follower.values) == 1)
 
     # The prepared row has been sent, and a chunk would show the old one until the commit.
-    interleaver, table = follower.task.running.interleaver, TableId(database, "t")
-    follower.until(lambda: interleaver.is_held(table))
-    assert interleaver.declare(table, keyed=True, resets=interleaver.resets(table), windows_max=2) is None
+    windows, table = follower.task.running.windows, TableId(database, "t")
+    follower.until(lambda: windows.is_held(table))
+    assert windows.declare(table, keyed=True, resets=windows.resets(table), windows_max=2) is None
     execute(source, f"XA COMMIT '{name}'")
-    follower.until(lambda: not interleaver.is_held(table))
-    assert interleaver.declare(table, keyed=True, resets=interleaver.resets(table), windows_max=2) is not None
+    follower.until(lambda: not windows.is_held(table))
+    assert windows.declare(table, keyed=True, resets=windows.resets(table), windows_max=2) is not None
 
 
 @pytest.mark.parametrize(
@@ -490,7 +490,7 @@ def test_rows_prepared_before_their_table_joined_come_when_they_are_committed(
     follower.restart()
     follower.until_equal("t")
     follower.until_equal("u")
-    follower.until(lambda: follower.task.running.interleaver.dump.ended)
+    follower.until(lambda: follower.task.running.progress.own.ended)
 
     execute(source, f"XA COMMIT '{name}'")
 

@@ -94,7 +94,7 @@ def shop_of(source: Database) -> Iterator[Any]:
 
 
 def tables_done(follower: Follower) -> int:
-    dump = follower.task.running.interleaver.dump
+    dump = follower.task.running.progress.own
     return 0 if dump is None else dump.tables_done
 
 

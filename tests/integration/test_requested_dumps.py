@@ -331,7 +331,7 @@ def test_what_cannot_be_dumped_is_refused_before_it_begins(shop: Any) -> None:
         with pytest.raises(DefiniteError, match=reason):
             follower.ask(*tables, **{name: value for name, value in body.items() if name != "tables"})
 
-    assert follower.task.running.interleaver.requests.by_id == {}
+    assert follower.task.running.progress.requests.by_id == {}
     assert follower.selected("orders"), "nothing is changed there"
 
 

@@ -23,8 +23,8 @@ from dblog.dialects.mysql.ddl.rewrites import rewritten
 from dblog.errors import TableChangedError, TransientError
 from dblog.model import OffsetMap, Segment, Table, TableId
 from dblog.ports import ChunkRows
+from dblog.readers.chunk_read import ChunkMarker
 from dblog.readers.contract import Reading
-from dblog.readers.interleaved import ChunkMarker
 from dblog.readers.items import (
     IGNORED_FOR_NOW,
     ROWS_PARKED,

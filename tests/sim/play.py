@@ -1,6 +1,6 @@
 """One schedule: a source under writes and DDL, a connector's task over it, Kafka, crashes; and the invariants, checked on the way and at the end.
 
-Real: core/, readers/ (log stream, chunk readers, dump, interleaver, queue, schemas, start and restart), the ledger. Simulated: the server, Kafka, time, and
+Real: core/, readers/ (log stream, chunk readers, dump, order, windows, queue, schemas, start and restart), the ledger. Simulated: the server, Kafka, time, and
 the order of what threads do (sim/threads.py). The seed also decides what a schedule is about, and how tight its limits are: a schedule of everything at
 once would seldom come far in anything.
 """
@@ -27,7 +27,7 @@ from dblog.core.requested import End, RequestedDump, requests_from_text
 from dblog.core.timeline import Database, Position, Timeline
 from dblog.errors import DblogError
 from dblog.model import Batch, OffsetMap, TableId
-from dblog.readers import chunk, interleaved, leaving, sharing, starting
+from dblog.readers import chunk, closed_windows, order, sharing, starting
 from dblog.readers.options import ReaderOptions
 from dblog.readers.running import Running
 from dblog.readers.standing_warnings import StandingWarnings
@@ -63,8 +63,8 @@ class Silence:
 
 def install() -> None:
     """Have the reader layer run on simulated threads and time, for the rest of this process."""
-    interleaved.CHUNK_BATCH_RECORDS = 2
-    interleaved.CHUNK_PARTS_AHEAD = 0
+    order.CHUNK_BATCH_RECORDS = 2
+    order.CHUNK_PARTS_AHEAD = 0
     sharing.CHUNKS_KEPT = (1,)
     chunk.CHUNKS_MIN = 1
     for name, module in list(sys.modules.items()):
@@ -201,8 +201,8 @@ class Play:
     def __init__(self, seed: int, *, trace: list[str] | None = None) -> None:
         self.chance = Random(seed)
         # Fields of simulated records: two rows become records at a time, and leave together, or one by one.
-        interleaved.CHUNK_BATCH_BYTES = 8 if seed % 2 else 4
-        leaving.NOTED_MAX = 2 if seed % 4 == 0 else 100
+        order.CHUNK_BATCH_BYTES = 8 if seed % 2 else 4
+        closed_windows.NOTED_MAX = 2 if seed % 4 == 0 else 100
         random = self.random = self.chance.random
         self.aside = Random(f"aside {seed}").random
         """Dice of their own, for what changes nothing else of a schedule."""
@@ -308,7 +308,7 @@ class Play:
         self.records.begin_run(self.requests)
         start = self.running.fold.offset()
         if self.dense:
-            self.running._watch.estimates = dict.fromkeys(CAPTURED, KEYS_MAX)  # noqa: SLF001
+            self.running.estimates.learn(dict.fromkeys(CAPTURED, KEYS_MAX))
         self.running.begin()
         if start != self.stored:
             self.stored = start
@@ -316,8 +316,8 @@ class Play:
 
     def meet_statement(self) -> None:
         """The log comes to a rename, and nothing is dumped again for it: what had been dumped under its old name is not required under the new one."""
-        self.running.interleaver.send_all_chunk_rows()  # as the log thread does in front of the statement
-        dump = self.running.interleaver.dump
+        self.running.order.send_all_chunk_rows()  # as the log thread does in front of the statement
+        dump = self.running.progress.own
         if dump is None or dump.finished or any(table.done and not table.cut_short for table in dump.over.values()):
             self.is_exempt = True
 
@@ -425,7 +425,7 @@ class Play:
 
     def take(self, request: DumpRequest) -> None:
         """A thread of the task takes it. Windows that are declared behind that are by what it says."""
-        revisions, windows = self.records.revisions.setdefault(request.id, []), self.running.interleaver._windows  # noqa: SLF001
+        revisions, windows = self.records.revisions.setdefault(request.id, []), self.running.windows._windows  # noqa: SLF001
         before = windows._next_number  # noqa: SLF001
         self.running.desk.take(request)
         if not revisions or request.revision > revisions[-1].request.revision:
@@ -569,7 +569,7 @@ class Play:
 
     def check_windows(self) -> None:
         """I6."""
-        windows = self.running.interleaver._windows  # noqa: SLF001
+        windows = self.running.windows._windows  # noqa: SLF001
         for table, siblings in windows._by_table.items():  # noqa: SLF001
             lanes = [window.lane for window in siblings]
             if any(lanes.count(lane) > 2 for lane in lanes):
@@ -663,7 +663,7 @@ class Play:
             raise ViolationError(f"nobody can go on: {self.left()}")
 
     def left(self) -> str:
-        dump = self.running.interleaver.dump
+        dump = self.running.progress.own
         tables = [] if dump is None else [str(t) for t in dump.left.values()]
         return f"{[(t.name, t.waiters is None) for t in HUB.tasks]}, {tables} to be dumped, log read to {self.running.stream.progress.entries} of {len(self.source.log)}"  # type: ignore[attr-defined]
 
@@ -672,12 +672,12 @@ class Play:
         running = self.running
         if len(HUB.tasks) > 1 or self.writes > 0 or not self.nothing_to_send():
             return False
-        dump = running.interleaver.dump
+        dump = running.progress.own
         if running.stream.progress.entries != len(self.source.log) or (dump is not None and not dump.ended):  # type: ignore[attr-defined]
             return False
-        if any(one.end is None for one in running.interleaver.requests):
+        if any(one.end is None for one in running.progress.requests):
             return False
-        if running.interleaver.dump_moved or running.stream._unsent:  # noqa: SLF001
+        if running.progress.moved or running.stream._unsent:  # noqa: SLF001
             return False
         self.commit()
         self.store()
@@ -694,7 +694,7 @@ class Play:
 
     def failed(self) -> set[TableId]:
         """Tables whose dump has failed for a good reason."""
-        dump = self.running.interleaver.dump
+        dump = self.running.progress.own
         if dump is None:
             return set()
         for failed in dump.failed:
@@ -745,7 +745,7 @@ class Play:
 
     def has_chosen_rows(self, id_: TableId) -> bool:
         """Whether the connector's own dump had some rows of the table alone."""
-        dump = self.running.interleaver.dump
+        dump = self.running.progress.own
         progress = None if dump is None else dump.table(id_)
         return progress is not None and progress.chosen
 

@@ -15,23 +15,22 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from dblog.clock import SystemClock
 from dblog.core.chunk_size import ChunkLimits
 from dblog.core.dumprequests import DumpRequest, Mode, Wanted, with_wanted
 from dblog.core.dumps import Dump, dump_of
-from dblog.core.watermark import WatermarkPosition, Windows
+from dblog.core.watermark import WatermarkPosition
 from dblog.dialects.mysql.catalog import sql as mysql_sql
 from dblog.errors import TransientError
 from dblog.model import Batch, Column, Segment, Table, TableId
-from dblog.readers import interleaved
+from dblog.readers import chunk_rows
 from dblog.readers.chunk import ChunkReader
-from dblog.readers.interleaved import ChunkRead, Interleaver
+from dblog.readers.chunk_read import ChunkRead
 from dblog.readers.queue import BlockingQueue
 from dblog.readers.sharing import Share
 from sim.the_end import check_the_end
 from structlog.testing import capture_logs
-from support.chunk_context import chunk_context
 from support.fake_session import FakeDatabase, FakeDumpConnection, FakeSql, fake_sql
+from support.task_parts import OneByOne, TaskParts
 
 REGRESSIONS: tuple[int, ...] = ()
 TIMEOUT_S = 120.0
@@ -96,16 +95,7 @@ class World:
         self.encoders: dict[TableId, Any] = {name: FakeEncoder(table) for name, table in self.tables.items()}
         self.queue = BlockingQueue(records_max=queue_records_max, bytes_max=0)
         self.markers: list[Any] = []
-        windows: Windows[ChunkRead] = Windows(run="run", keys_max=keys_max)
-        self.interleaver = Interleaver(
-            windows=windows,
-            queue=self.queue,
-            clock=SystemClock(),
-            encoder_of=self.encoders.get,
-            chunk_context=chunk_context,
-            marker_segment=self._marker,
-            run="run",
-        )
+        self.parts = TaskParts(queue=self.queue, keys_max=keys_max, encoders=self.encoders, markers=self.markers)
         self.limits = ChunkLimits(rows_max=rows_max, bytes_max=1 << 20, rows_min=1)
         self.fail_share = fail_share
         self.chance = random.Random(1)
@@ -114,26 +104,21 @@ class World:
         self.readers: list[ChunkReader] = []
         self.between_watermarks: Callable[[], None] = lambda: None
 
-    def _marker(self, marker: Any) -> Segment | None:
-        self.markers.append(marker)
-        return None
-
     def _before_select(self) -> None:
         self.between_watermarks()
         if self.chance.random() < self.fail_share:
             raise TransientError("the connection was killed")
 
     def start(self, threads: int = 2, dump: Dump | None = None) -> None:
-        self.interleaver.change_dump(lambda _: dump or dump_of("d", [ORDERS, ITEMS]))
-        todo = [ORDERS, ITEMS]
+        self.parts.progress.change_own(lambda _: dump or dump_of("d", [ORDERS, ITEMS]))
+        shares = OneByOne([ORDERS, ITEMS])
         for number in range(threads):
-            reader = ChunkReader(
+            reader = self.parts.reader(
+                number,
                 connect=lambda: FakeDumpConnection(self.database, before_select=self._before_select),
                 sql=self.sql,
-                interleaver=self.interleaver,
-                next_share=lambda: Share(todo.pop(0)) if todo else None,
-                table_of=self.tables.get,
-                watermark_name=f"m{number}",
+                tables=self.tables,
+                shares=shares,
                 limits=self.limits,
             )
             self.readers.append(reader)
@@ -147,20 +132,20 @@ class World:
             self.errors.append(e)
 
     def _consume(self) -> None:
-        while not self.interleaver.stopping:
+        while not self.parts.progress.stopping:
             self.batches += self.queue.poll(timeout_s=0.01, records_max=10, bytes_max=1 << 20)
 
     def step(self, at: int) -> None:
         """The log thread takes one entry."""
         what, value = self.log[at]
-        self.interleaver.moved(at)
+        self.parts.order.moved(at)
         if isinstance(what, str):
             watermark = WatermarkPosition(file="f", pos=at, sequence_high=1, sequence_low=at)
-            self.interleaver.watermark(value, watermark)
+            self.parts.order.watermark(value, watermark)
             return
         key = self.encoders[what].key_of(value[0])
         body = b"d %d %d" % (value[0], at) if len(value) == 1 else b"c %d %d %d" % (*value, at)
-        self.interleaver.rows([Segment(str(what), [key], [body], what)], records=1, size_bytes=len(body), source_ts_us=None)
+        self.parts.order.rows([Segment(str(what), [key], [body], what)], records=1, size_bytes=len(body), source_ts_us=None)
 
     def fold(self) -> dict[TableId, dict[int, int]]:
         """The tables that the output describes; asserts that no key goes back in time. # I2"""
@@ -185,7 +170,7 @@ class World:
         return {name: {row[0]: row[1] for row in self.database.rows[name]} for name in (ORDERS, ITEMS)}
 
     def stop(self) -> None:
-        self.interleaver.stop()
+        self.parts.progress.stop()
         self.queue.close()
         for reader in self.readers:
             reader.stop()
@@ -221,13 +206,13 @@ def play(seed: int, world: World, *, writes: int = 120) -> None:
     world.start()
     deadline_s = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline_s and not world.errors:
-        world.interleaver.send_chunk_rows()
+        world.parts.order.send_chunk_rows()
         if left > 0 and chance.random() < 0.5:
             write()
         if chance.random() < 0.7 and read < len(world.log):
             world.step(read)
             read += 1
-        dump = world.interleaver.dump
+        dump = world.parts.progress.own
         assert dump is not None
         if left <= 0 and dump.done and read == len(world.log) and world.queue.records_total == 0:
             break
@@ -247,11 +232,11 @@ def test_the_output_is_the_source_though_reads_fail_and_windows_overflow(seed: i
     world = World(fail_share=0.1, keys_max=2)
     play(seed, world)
 
-    notes = [world.interleaver.notes("initial", table) for table in (ORDERS, ITEMS)]
+    notes = [world.parts.windows.notes("initial", table) for table in (ORDERS, ITEMS)]
     assert [open_now for open_now, _, _ in notes] == [0, 0]
-    assert sum(again for _, again, _ in notes) == sum(n for name, n in world.interleaver.window_numbers().items() if "discarded" in name)
+    assert sum(again for _, again, _ in notes) == sum(n for name, n in world.parts.windows.numbers().items() if "discarded" in name)
     for marker in world.markers[-1:]:
-        proof = world.interleaver.notes("initial", marker.table)[2]
+        proof = world.parts.windows.notes("initial", marker.table)[2]
         assert proof is not None
         assert (proof.low, proof.high, proof.rows) == (marker.low, marker.high, marker.rows_read)
 
@@ -298,12 +283,12 @@ def play_to_the_end(world: World, *, dump: Dump | None = None, before_step: Call
     world.start(threads=1, dump=dump)
     deadline_s = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline_s and not world.errors:
-        world.interleaver.send_chunk_rows()
+        world.parts.order.send_chunk_rows()
         if read < len(world.log):
             before_step(world.log[read][1])
             world.step(read)
             read += 1
-        dump = world.interleaver.dump
+        dump = world.parts.progress.own
         if dump is not None and dump.ended and read == len(world.log):
             break
     assert not world.errors, world.errors
@@ -358,7 +343,7 @@ def test_each_dump_thread_reads_ahead_by_two_windows_of_its_own_table() -> None:
 
 def fault_of(world: World, table: TableId) -> str:
     """Why the table's dump has failed; empty when it is done."""
-    progress = world.interleaver.table_dump(table)
+    progress = world.parts.progress.table(table)
     assert progress is not None
     assert progress.ended
     assert progress.done != bool(progress.fault)
@@ -464,7 +449,7 @@ def test_columns_that_changed_between_select_and_high_watermark_are_read_again()
 
     altered = False
     while time.monotonic() < deadline_s and not world.errors:
-        world.interleaver.send_chunk_rows()
+        world.parts.order.send_chunk_rows()
         if read < len(world.log):
             what, value = world.log[read]
             if not altered and isinstance(what, str) and value.endswith("/high"):
@@ -473,7 +458,7 @@ def test_columns_that_changed_between_select_and_high_watermark_are_read_again()
                 world.encoders[ORDERS] = FakeEncoder(changed)
             world.step(read)
             read += 1
-        dump = world.interleaver.dump
+        dump = world.parts.progress.own
         if dump is not None and dump.done and read == len(world.log):
             break
     world.stop()
@@ -481,21 +466,22 @@ def test_columns_that_changed_between_select_and_high_watermark_are_read_again()
     assert not world.errors
     assert altered
     assert sum(m.rows_read for m in world.markers if m.table == ORDERS) == 3
-    assert world.interleaver.resets(ORDERS) >= 1
+    assert world.parts.windows.resets(ORDERS) >= 1
 
 
 def test_a_reader_that_begins_when_its_task_has_been_stopped_ends_at_once() -> None:
     world = World()
     world.database.insert(ORDERS, (1, 1))
-    world.interleaver.stop()
+    world.parts.progress.stop()
     world.start(threads=0)
-    reader = ChunkReader(
+    reader = world.parts.reader(
+        0,
         connect=lambda: FakeDumpConnection(world.database),
         sql=world.sql,
-        interleaver=world.interleaver,
-        next_share=lambda: Share(ORDERS),
-        table_of=world.tables.get,
-        watermark_name="m",
+        tables=world.tables,
+        shares=SimpleNamespace(
+            next_share=lambda _number: Share(ORDERS), put_back=lambda _share: None, take_together=lambda _number, _max: []
+        ),
         limits=world.limits,
     )
     thread = threading.Thread(target=reader.run, daemon=True)
@@ -534,7 +520,7 @@ def test_a_table_whose_message_key_does_not_distinguish_rows_is_dumped_while_it_
 def test_a_table_whose_message_key_does_not_distinguish_rows_and_that_never_rests_fails_its_own_dump_and_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(interleaved, "STUCK_TRIES_MAX", 10)
+    monkeypatch.setattr(chunk_rows, "STUCK_TRIES_MAX", 10)
     world = World()
     world.encoders[ORDERS] = SharedKeyEncoder(world.tables[ORDERS])
     world.database.insert(ORDERS, (1, 1))
@@ -572,7 +558,7 @@ def alter(world: World, *, members: int) -> None:
     """The log has come to a statement that gives the ENUM so many members."""
     world.tables[ORDERS] = replace(world.tables[ORDERS], comment=str(members))
     world.encoders[ORDERS] = FakeEncoder(world.tables[ORDERS])
-    world.interleaver.table_changed(ORDERS, "DDL inside the window")
+    world.parts.windows.table_changed(ORDERS, "DDL inside the window")
 
 
 @pytest.mark.parametrize("rows_max", [3, 100])
@@ -623,30 +609,30 @@ def test_a_frontier_that_the_table_s_definition_does_not_hold_any_more_begins_th
 def test_only_a_dump_that_a_held_table_is_left_in_is_reported_to_wait() -> None:
     world = World()
     with capture_logs() as lines:
-        world.interleaver.hold(frozenset({ORDERS}), "it is prepared")
-        world.interleaver.hold(frozenset(), "")
-        world.interleaver.change_dump(lambda _: dump_of("d", [ORDERS]))
+        world.parts.windows.hold(frozenset({ORDERS}), "it is prepared")
+        world.parts.windows.hold(frozenset(), "")
+        world.parts.progress.change_own(lambda _: dump_of("d", [ORDERS]))
 
-        world.interleaver.hold(frozenset({ORDERS, ITEMS}), "it is prepared")
+        world.parts.windows.hold(frozenset({ORDERS, ITEMS}), "it is prepared")
 
     assert [(line["event"], line["table"]) for line in lines] == [("the table's dump waits", str(ORDERS))]
 
 
 def test_a_dump_that_was_paused_for_a_moment_goes_on_though_its_reader_has_seen_only_the_pause() -> None:
     world = World()
-    interleaver = world.interleaver
+    parts = world.parts
     request = DumpRequest(id="1", connector="c", created_ms=1, requested_by="rest", mode=Mode.ROWS, tables=(r"shop\.orders",))
     paused = with_wanted(request, Wanted.PAUSED)
-    interleaver.change_requests(lambda known: known.added(request, [ORDERS]).added(paused, []))
-    interleaver.read_for(ORDERS, request.id)
-    assert interleaver.declare(ORDERS, keyed=True, resets=0, windows_max=2) is None
-    interleaver.change_requests(lambda known: known.added(with_wanted(paused, Wanted.RUNNING), []))
+    parts.progress.change_requests(lambda known: known.added(request, [ORDERS]).added(paused, []))
+    parts.progress.change(lambda book: book.read_for(ORDERS, request.id))
+    assert parts.windows.declare(ORDERS, keyed=True, resets=0, windows_max=2) is None
+    parts.progress.change_requests(lambda known: known.added(with_wanted(paused, Wanted.RUNNING), []))
     done: list[bool] = []
-    waiting = threading.Thread(target=lambda: done.append(interleaver.wait_done(ORDERS, resets=0)), daemon=True)
+    waiting = threading.Thread(target=lambda: done.append(parts.windows.wait_done(ORDERS, resets=0)), daemon=True)
 
     waiting.start()
     waiting.join(timeout=5)
-    interleaver.stop()
+    parts.progress.stop()
 
     assert done == [False]
 
@@ -654,26 +640,26 @@ def test_a_dump_that_was_paused_for_a_moment_goes_on_though_its_reader_has_seen_
 def test_a_chunk_that_does_not_go_on_where_its_table_has_come_to_is_not_sent_and_another_reader_s_is() -> None:
     """Two lanes of one table, one of which was read before the table began again: its rows would leave a gap in front of them."""
     world = World(queue_records_max=100)
-    interleaver = world.interleaver
+    parts = world.parts
     world.database.insert(ORDERS, *[(n, n) for n in range(10)])
     begun = dump_of("d", [ORDERS]).started(ORDERS, key=("id",), upto=(9,)).advanced(ORDERS, after=(2,), rows=3, done=False)
-    interleaver.change_dump(lambda _: begun.split(ORDERS, upto=(9,), at=(5,)))
+    parts.progress.change_own(lambda _: begun.split(ORDERS, upto=(9,), at=(5,)))
     connection = FakeDumpConnection(world.database)
 
     def chunk(lane: int, after: Any, upto: Any) -> None:
-        ticket = interleaver.declare(ORDERS, keyed=True, resets=interleaver.resets(ORDERS, lane), windows_max=2, lane=lane)
+        ticket = parts.windows.declare(ORDERS, keyed=True, resets=parts.windows.resets(ORDERS, lane), windows_max=2, lane=lane)
         assert ticket is not None
         text, parameters = fake_sql.chunk_select(world.tables[ORDERS], after, upto, 100)
         found = connection.select(text, parameters, key=(0,))
         read = ChunkRead(table=world.tables[ORDERS], rows=found.rows, row_count=found.row_count, after=after, upto=upto, final=True)
-        assert interleaver.submit(ticket, read)
+        assert parts.windows.submit(ticket, read)
         for at, token in enumerate((ticket.low_token, ticket.high_token), start=1):
-            interleaver.watermark(token, WatermarkPosition(file="f", pos=at, sequence_high=1, sequence_low=at))
+            parts.order.watermark(token, WatermarkPosition(file="f", pos=at, sequence_high=1, sequence_low=at))
 
     chunk(1, (6,), (9,))
-    assert (world.queue.records_total, interleaver.resets(ORDERS, 1), interleaver.resets(ORDERS, 0)) == (0, 1, 0)
+    assert (world.queue.records_total, parts.windows.resets(ORDERS, 1), parts.windows.resets(ORDERS, 0)) == (0, 1, 0)
     chunk(0, (2,), (5,))
     assert world.queue.records_total == 3
-    progress = interleaver.table_dump(ORDERS)
+    progress = parts.progress.table(ORDERS)
     assert progress is not None
     assert [(one.after, one.upto) for one in progress.ranges] == [((5,), (9,))]

@@ -24,10 +24,12 @@ from dblog.errors import TableChangedError, TransientError
 from dblog.model import Segment, Table, TableId
 from dblog.readers import together
 from dblog.readers.dumping import Dumping
+from dblog.readers.logwatch import RowEstimates
 from dblog.readers.options import DumpRule
 from sim.test_dump_beside_log import FakeEncoder, World, table_of
 from sim.the_end import check_the_end
 from support.fake_session import FakeDumpConnection
+from support.task_parts import WHOLE_TABLES, Threads
 
 REGRESSIONS: tuple[int, ...] = ()
 TIMEOUT_S = 120.0
@@ -55,17 +57,24 @@ class ManyWorld(World):
             retry_policy=RetryPolicy(),
         )
         schemas: Any = SimpleNamespace(table=self.tables.get, prepare=lambda _: None, joined_numbers=dict, removals=dict)
-        chunks: Any = SimpleNamespace(
-            open_chunks=lambda: FakeDumpConnection(self.database, before_select=self._before_select), chunk_sql=self.sql
+        server: Any = SimpleNamespace(
+            own_condition=lambda _: None,
+            open_chunks=lambda: FakeDumpConnection(self.database, before_select=self._before_select),
+            chunk_sql=self.sql,
         )
         self.dumping = Dumping(
-            interleaver=self.interleaver,
-            chunks=chunks,
+            progress=self.parts.progress,
+            windows=self.parts.windows,
+            notes=self.parts.notes,
+            tally=self.parts.tally,
+            server=server,
             schemas=schemas,
             options=options,
             stopped=threading.Event(),
-            spawn=lambda _, work: threading.Thread(target=self._run, args=(work,), daemon=True).start(),
-            done=lambda _: None,
+            threads=Threads(self._run),  # type: ignore[arg-type]
+            task=SimpleNamespace(own_dump_ended=lambda _: None),
+            modes=WHOLE_TABLES,
+            estimates=RowEstimates(),
             clock=SystemClock(),
         )
 
@@ -78,28 +87,28 @@ class ManyWorld(World):
             raise TableChangedError("the table has changed")
 
     def begin(self) -> None:
-        self.interleaver.change_dump(lambda _: dump_of("d", TABLES))
+        self.parts.progress.change_own(lambda _: dump_of("d", TABLES))
         threading.Thread(target=self._run, args=(self._consume,), daemon=True).start()
         self.dumping.start()
 
     def step(self, at: int) -> None:
         what, value = self.log[at]
         if isinstance(value, Table):
-            self.interleaver.moved(at)
+            self.parts.order.moved(at)
             self.tables[what] = value
             self.encoders[what] = FakeEncoder(value)
-            self.interleaver.table_changed(what, "DDL inside the window")
+            self.parts.windows.table_changed(what, "DDL inside the window")
         elif isinstance(what, tuple):
-            self.interleaver.moved(at)
+            self.parts.order.moved(at)
             table, old, new, version = (*what, *value)
             encoder = self.encoders[table]
             keys = [encoder.key_of(old), encoder.key_of(new)]
             bodies = [b"d %d %d" % (old, at), b"c %d %d %d" % (new, version, at)]
-            self.interleaver.rows([Segment(str(table), keys, bodies, table)], records=2, size_bytes=40, source_ts_us=None)
+            self.parts.order.rows([Segment(str(table), keys, bodies, table)], records=2, size_bytes=40, source_ts_us=None)
         elif isinstance(what, str):
-            self.interleaver.moved(at)
+            self.parts.order.moved(at)
             watermark = WatermarkPosition(file="f", pos=at, sequence_high=1, sequence_low=at)
-            self.interleaver.watermark(value, watermark)
+            self.parts.order.watermark(value, watermark)
         else:
             super().step(at)
 
@@ -168,13 +177,13 @@ def play(seed: int, world: ManyWorld, *, writes: int = 150) -> None:
     world.begin()
     deadline_s = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline_s and not world.errors:
-        world.interleaver.send_chunk_rows()
+        world.parts.order.send_chunk_rows()
         if left > 0 and chance.random() < 0.5:
             write()
         if chance.random() < 0.7 and read < len(world.log):
             world.step(read)
             read += 1
-        dump = world.interleaver.dump
+        dump = world.parts.progress.own
         assert dump is not None
         if left <= 0 and dump.done and read == len(world.log) and world.queue.records_total == 0:
             break

@@ -31,38 +31,38 @@ def another_reader_begins_a_table_again_while_the_last_part_of_a_window_waits_fo
 
     def put_late(batch: Batch) -> None:
         put(batch)
-        world.interleaver.change_table(ORDERS, lambda dump: dump.restarted(ORDERS).started(ORDERS, key=("id",), upto=(9,)))
+        world.parts.progress.change_table(ORDERS, lambda dump: dump.restarted(ORDERS).started(ORDERS, key=("id",), upto=(9,)))
 
     world.queue.put = put_late  # type: ignore[method-assign]
 
     _close(world)
 
     assert len(_taken(world)) == 10
-    progress = world.interleaver.table_dump(ORDERS)
+    progress = world.parts.progress.table(ORDERS)
     assert progress is not None
     assert (progress.done, world.markers) == (False, [])
 
 
 def a_table_is_thrown_back_between_the_look_of_a_reader_of_many_tables_and_its_windows() -> None:
     world = World()
-    resets = world.interleaver.resets(ORDERS)
+    resets = world.parts.windows.resets(ORDERS)
 
-    world.interleaver.table_changed(ORDERS, "it was altered")
-    world.interleaver.begin_again(ORDERS, "it was altered")
+    world.parts.windows.table_changed(ORDERS, "it was altered")
+    world.parts.restarts.restart(ORDERS, "it was altered")
 
-    assert world.interleaver.declare_together({ORDERS: resets}) == []
+    assert world.parts.windows.declare_together({ORDERS: resets}) == []
 
 
 def a_table_is_made_anew_that_was_dropped_before_a_requested_dump_had_read_it() -> None:
     """What takes its name later is not read for that dump: the log brought all rows of both."""
     world = World()
     request = DumpRequest(id="1", connector="c", created_ms=1, requested_by="rest", mode=Mode.ROWS, tables=(r"shop\..*",))
-    world.interleaver.change_requests(lambda known: known.added(request, [ORDERS, ITEMS]))
-    world.interleaver.change_requests(lambda known: known.changed("1", lambda dump: dump.dropped(ORDERS)))
+    world.parts.progress.change_requests(lambda known: known.added(request, [ORDERS, ITEMS]))
+    world.parts.progress.change_requests(lambda known: known.changed("1", lambda dump: dump.dropped(ORDERS)))
 
-    world.interleaver.change_all(lambda dump: dump.created(ORDERS))
+    world.parts.progress.change(lambda book: book.all_changed(lambda dump: dump.created(ORDERS)))
 
-    progress = world.interleaver.requests.by_id["1"].dump.table(ORDERS)
+    progress = world.parts.progress.requests.by_id["1"].dump.table(ORDERS)
     assert progress is not None
     assert (progress.done, progress.cut_short) == (True, False)
 
@@ -70,11 +70,11 @@ def a_table_is_made_anew_that_was_dropped_before_a_requested_dump_had_read_it() 
 RARE = (
     (
         a_table_is_thrown_back_between_the_look_of_a_reader_of_many_tables_and_its_windows,
-        Mutation("", f"{READERS}interleaved:Interleaver.declare_together", "self._resets_of(table, 0) == resets and", ""),
+        Mutation("", f"{READERS}open_windows:OpenWindows.declare_together", "self._resets_of(table, 0) == resets and", ""),
     ),
     (
         a_table_is_made_anew_that_was_dropped_before_a_requested_dump_had_read_it,
-        Mutation("", f"{READERS}interleaved:Interleaver.change_all", "self._set_requests(self._requests.all_changed(change))", "pass"),
+        Mutation("", "dblog.core.dump_book:DumpBook.all_changed", ".with_requests(self.requests.all_changed(change))", ""),
     ),
     (
         a_requested_dump_goes_on_after_its_table_was_parked_and_has_another_key,
@@ -82,7 +82,7 @@ RARE = (
     ),
     (
         another_reader_begins_a_table_again_while_the_last_part_of_a_window_waits_for_room,
-        Mutation("", f"{READERS}interleaved:Interleaver._moves_on", "moves = self._is_next(chunk)", "moves = True"),
+        Mutation("", f"{READERS}chunk_rows:ChunkRows.end", "moves = self._progress.book.is_next(chunk.range)", "moves = True"),
     ),
 )
 

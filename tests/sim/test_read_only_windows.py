@@ -1,7 +1,7 @@
 """Windows with read marks beside the log, by seed: commits are in the log before any snapshot shows them, transactions come in parts, the log
 thread is anywhere between, and nothing is ever written. # I2 I3
 
-The database keeps its log and, apart from that, how much of it is visible. The log thread is this test; chunk threads, interleaver, windows and marks are
+The database keeps its log and, apart from that, how much of it is visible. The log thread is this test; chunk threads, order, windows and marks are
 the real ones. A seed that ever failed belongs into ``REGRESSIONS``.
 """
 
@@ -14,21 +14,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from dblog.clock import SystemClock
 from dblog.core.chunk_size import ChunkLimits
 from dblog.core.dumps import dump_of
-from dblog.core.watermark import WatermarkPosition, Windows
+from dblog.core.watermark import WatermarkPosition
 from dblog.errors import TransientError
 from dblog.model import Batch, Column, Segment, Table, TableId
 from dblog.readers import proof
 from dblog.readers.chunk import ChunkReader
-from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.marks import MarkExchange
 from dblog.readers.queue import BlockingQueue
-from dblog.readers.sharing import Share
+from dblog.readers.stream import OpenLog
 from sim.the_end import check_the_end
-from support.chunk_context import chunk_context
 from support.fake_session import FakeDatabase, FakeDumpConnection, fake_sql
+from support.task_parts import OneByOne, TaskParts
 
 REGRESSIONS: tuple[int, ...] = ()
 TIMEOUT_S = 120.0
@@ -119,17 +117,13 @@ class World:
         self.encoders: dict[TableId, Any] = {name: Encoder(table) for name, table in self.tables.items()}
         self.queue = BlockingQueue(records_max=3, bytes_max=0)
         self.markers: list[Any] = []
-        windows: Windows[ChunkRead] = Windows(run="run", keys_max=keys_max)
-        self.interleaver = Interleaver(
-            windows=windows,
-            queue=self.queue,
-            clock=SystemClock(),
-            encoder_of=self.encoders.get,
-            chunk_context=chunk_context,
-            marker_segment=self.markers.append,  # type: ignore[arg-type]
-            run="run",
+        self.parts = TaskParts(queue=self.queue, keys_max=keys_max, encoders=self.encoders, markers=self.markers)
+        self.exchange = MarkExchange(
+            order=self.parts.order,
+            windows=self.parts.windows,
+            schemas=SimpleNamespace(passes_over=lambda _table, _position: False),  # type: ignore[arg-type]
+            log=OpenLog(),
         )
-        self.exchange = MarkExchange(self.interleaver.watermark)
         self.exchange.stored(self.exchange.to_store())
         self.batches: list[Batch] = []
         self.errors: list[BaseException] = []
@@ -170,18 +164,17 @@ class World:
     # ---- the task
 
     def start(self, threads: int = 2) -> None:
-        self.interleaver.change_dump(lambda _: dump_of("d", TABLES))
-        todo = list(TABLES)
+        self.parts.progress.change_own(lambda _: dump_of("d", TABLES))
+        shares = OneByOne(list(TABLES))
         for number in range(threads):
-            reader = ChunkReader(
+            reader = self.parts.reader(
+                number,
                 connect=lambda: Connection(self),
                 sql=fake_sql,
-                interleaver=self.interleaver,
-                next_share=lambda: Share(todo.pop(0)) if todo else None,
-                table_of=self.tables.get,
-                watermark_name=f"m{number}",
+                tables=self.tables,
+                shares=shares,
                 limits=ChunkLimits(rows_max=3, bytes_max=1 << 20, rows_min=1),
-                marks=self.exchange.marks,
+                exchange=self.exchange,
             )
             self.readers.append(reader)
             threading.Thread(target=self._run, args=(reader.run,), daemon=True).start()
@@ -212,16 +205,16 @@ class World:
             self.errors.append(e)
 
     def _consume(self) -> None:
-        while not self.interleaver.stopping:
+        while not self.parts.progress.stopping:
             self.batches += self.queue.poll(timeout_s=0.01, records_max=10, bytes_max=1 << 20)
 
     def step(self) -> None:
         """The log thread takes one entry, and looks at the marks, as ``LogStream`` does."""
         (table, id_, version), last = self.log[self.read]
         sequence = (self.read << ROW_BITS) + (1 << ROW_BITS - 1)  # a row stands behind the beginning of its transaction
-        self.interleaver.moved(self.read)
+        self.parts.order.moved(self.read)
         body = b"d %d %d" % (id_, sequence) if version is None else b"c %d %d %d" % (id_, version, sequence)
-        self.interleaver.rows([Segment(str(table), [b"%d" % id_], [body], table)], records=1, size_bytes=len(body), source_ts_us=None)
+        self.parts.order.rows([Segment(str(table), [b"%d" % id_], [body], table)], records=1, size_bytes=len(body), source_ts_us=None)
         self.read += 1
         if last:
             self.begun = self.read
@@ -229,7 +222,7 @@ class World:
 
     def look(self, *, quiet: bool) -> None:
         at: Any = At(self.begun)
-        self.exchange.passed(at, between=self.begun == self.read, quiet=quiet)
+        self.exchange.passed(at, between=self.begun == self.read, quiet=quiet, not_before={})
 
     def fold(self) -> dict[TableId, dict[int, int]]:
         """The tables that the output describes; asserts that no key goes back in time. # I2"""
@@ -265,7 +258,7 @@ class World:
         return {name: {row[0]: row[1] for row in self.database.rows[name]} for name in TABLES}
 
     def stop(self) -> None:
-        self.interleaver.stop()
+        self.parts.progress.stop()
         self.queue.close()
         for reader in self.readers:
             reader.stop()
@@ -282,7 +275,7 @@ def play(seed: int, world: World, *, writes: int = 200) -> None:
     world.start()
     deadline_s = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline_s and not world.errors:
-        world.interleaver.send_chunk_rows()
+        world.parts.order.send_chunk_rows()
         with world.database.lock:
             if world.writes_left > 0 and chance.random() < 0.1:
                 world.writes_left -= 1
@@ -293,7 +286,7 @@ def play(seed: int, world: World, *, writes: int = 200) -> None:
             world.step()
         elif world.read == len(world.log):
             world.look(quiet=True)
-        dump = world.interleaver.dump
+        dump = world.parts.progress.own
         assert dump is not None
         over = world.writes_left <= 0 and world.applied == world.read == len(world.log)
         if over and dump.done and world.queue.records_total == 0:
@@ -345,14 +338,14 @@ def test_a_snapshot_that_does_not_show_what_the_log_has_brought_is_taken_again_a
     retries = 0.0
     while retries < 3 and time.monotonic() < deadline_s:
         world.look(quiet=True)
-        retries = world.interleaver.tally.numbers()["proof_retries_total"]
+        retries = world.parts.tally.numbers()["proof_retries_total"]
         threading.Event().wait(0.001)
     selects = len(world.database.selects)
     world.show()
-    dump = world.interleaver.dump
+    dump = world.parts.progress.own
     while dump is not None and not dump.done and time.monotonic() < deadline_s:
         world.look(quiet=True)
-        dump = world.interleaver.dump
+        dump = world.parts.progress.own
     world.stop()
 
     assert retries >= 3

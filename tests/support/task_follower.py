@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Self
 
 from dblog.clock import SystemClock
@@ -115,7 +116,7 @@ class TaskFollower:
             settings=parts.settings,
             source=self.wrapped(parts.source),
             records=parts.records,
-            history_of=lambda: SchemaHistory(self.history, server=self.config["topic.prefix"]),
+            history=SimpleNamespace(open=lambda: SchemaHistory(self.history, server=self.config["topic.prefix"])),
             clock=SystemClock(),
             requests=sorted(self.requests.values(), key=lambda request: request.created_ms),
             warnings=self.warnings,

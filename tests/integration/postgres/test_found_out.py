@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from types import SimpleNamespace
 
 import psycopg2
 import pytest
@@ -236,7 +237,12 @@ def test_what_is_found_out_where_the_log_has_not_moved_waits_until_it_has(postgr
     timeline, ((number, table),) = Timeline(), tables.items()
     timeline.put(table, sequence_of(epoch=1, lsn=8))
     context = TaskContext(
-        run="", watermark_name="", includes=lambda _: True, stopped=threading.Event(), patience=lambda ask: ask(), clock=SystemClock()
+        run="",
+        watermark_name="",
+        selection=SimpleNamespace(includes=lambda _: True),
+        stopped=threading.Event(),
+        patience=lambda ask: ask(),
+        clock=SystemClock(),
     )
     schemas = PostgresSchemas(connections, timeline, context, epoch=1)
     schemas.know(tables)

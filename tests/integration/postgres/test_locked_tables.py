@@ -155,7 +155,7 @@ def test_a_row_that_changes_behind_the_first_chunk_of_a_repair_keeps_its_warning
     reads.clear()
     assert stands.wait(60)
     repair = follower.ask("public.t", mode="repair", chunk_rows=2)
-    follower.until(lambda: follower.task.running.interleaver.window_numbers()["windows_open"] == 2)
+    follower.until(lambda: follower.task.running.windows.numbers()["windows_open"] == 2)
     follower.sql("UPDATE t SET id = -1 WHERE id = 19")  # within the minute, in which nobody asks for its value
     ((end,),) = execute(postgres, "SELECT pg_current_wal_lsn()::text")
     sent = f"SELECT 1 FROM pg_stat_replication WHERE application_name LIKE 'dblog log%' AND sent_lsn >= '{end}'"

@@ -287,7 +287,7 @@ def test_a_pause_ends_a_series_of_tries_that_failed(follower: FakeFollower, monk
         tries += 1
         if tries == 2:
             follower.tell(with_wanted(asked.get(timeout=60), Wanted.PAUSED))
-            wait_until(lambda: follower.task.running.interleaver.is_paused(T), timeout_s=60, what="the pause to be known")
+            wait_until(lambda: follower.task.running.progress.is_paused(T), timeout_s=60, what="the pause to be known")
         return tries <= 4
 
     refusing(monkeypatch, "chunk", TransientError(SLOW), wanted=two_and_two)

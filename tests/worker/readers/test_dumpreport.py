@@ -16,6 +16,7 @@ from dblog.readers.chunknotes import Proof
 from dblog.readers.dumpdesk import DumpDesk
 from dblog.readers.dumpreport import REASON_CHARS_MAX, REPORT_BYTES_MAX, bounded
 from dblog.readers.dumpstatus import TABLES_SHOWN_MAX
+from dblog.readers.logwatch import RowEstimates
 
 
 def names(letter: str) -> list[TableId]:
@@ -30,18 +31,16 @@ def desk(requests: Requests, *, gtid: str | None) -> DumpDesk:
     """A desk over these requests; each table was last read at a position with this set of GTIDs."""
     position = SimpleNamespace(file="binlog.000001", pos=4, gtid=gtid)
     proof = Mock(spec=Proof, rows=1, low=position, high=position, at_us=1)
-    interleaver = Mock(dump=None, requests=requests, troubles=Mock(return_value={}), notes=Mock(return_value=(0, 0, proof)))
-    interleaver.rows_leave = Mock(return_value=frozenset())
+    windows = Mock(troubles=Mock(return_value={}), notes=Mock(return_value=(0, 0, proof)), rows_leave=Mock(return_value=frozenset()))
     return DumpDesk(
-        interleaver=interleaver,
+        progress=Mock(own=None, requests=requests),
+        windows=windows,
+        notes=Mock(),
         dumping=Mock(),
-        captured=list,
-        table_of=Mock(),
-        estimates=dict,
-        learn=Mock(),
-        server=Mock(),
-        modes=Mock(),
-        ends_after_dump=False,
+        checks=Mock(),
+        signals=Mock(),
+        estimates=RowEstimates(),
+        governing=Mock(status=dict),
         clock=Mock(monotonic_s=lambda: 1.0),
     )
 

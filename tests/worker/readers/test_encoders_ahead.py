@@ -24,13 +24,14 @@ class Registry:
     """Builds what stands for an encoder; ``open`` lets it answer."""
 
     def __init__(self) -> None:
+        self.registered_together = False
         self.open = threading.Event()
         self.asked: list[Table] = []
         self.at_once = self.at_once_max = self.together_max = 0
         self.fails = False
         self._lock = threading.Lock()
 
-    def build(self, tables: Sequence[Table]) -> list[Any]:
+    def encoders(self, tables: Sequence[Table]) -> list[Any]:
         with self._lock:
             self.asked += tables
             self.together_max = max(len(tables), self.together_max)
@@ -63,7 +64,7 @@ def registry() -> Registry:
 
 @pytest.fixture
 def ahead(registry: Registry) -> Iterator[EncodersAhead]:
-    made = EncodersAhead(registry.build, threads=3)
+    made = EncodersAhead(registry, threads=3)
     yield made
     registry.open.set()
     made.stop()
@@ -84,7 +85,8 @@ def test_several_are_asked_for_at_a_time_and_each_once(ahead: EncodersAhead, reg
 
 
 def test_many_are_asked_for_together_and_one_that_is_refused_harms_no_other(registry: Registry) -> None:
-    ahead = EncodersAhead(registry.build, together=True, threads=1)
+    registry.registered_together = True
+    ahead = EncodersAhead(registry, threads=1)
     tables = [version("refused" if n == 7 else str(n), TableId("shop", f"t{n}")) for n in range(21)]
     ahead.begin(tables[0])
     registry.wait_asked(1)

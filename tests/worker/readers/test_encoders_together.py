@@ -82,7 +82,7 @@ def test_a_registry_that_is_away_gives_none_and_whoever_takes_an_encoder_builds_
     with pytest.raises(TransientError):
         made.encoders(TABLES)
 
-    ahead = EncodersAhead(made.encoders, together=made.registered_together)
+    ahead = EncodersAhead(made)
     ahead.begin(TABLES[0])
 
     assert ahead.take(TABLES[0]) is None

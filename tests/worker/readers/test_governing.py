@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,8 +28,17 @@ class Source:
         self.paces: list[Pace] = []
         any_: Any = self
         self.governing = Governing(
-            any_, limits=limits, here=lambda: self.here, dumps=lambda: self.dumps, pace=self.paces.append, stopped=any_, clock=any_
+            any_, limits=limits, load=any_, dumping=SimpleNamespace(pace=self.paces.append), stopped=any_, clock=any_
         )
+
+    @property
+    def has_dumps(self) -> bool:
+        return self.dumps
+
+    log_left_s = None
+
+    def measured(self) -> dict[Limit, float]:
+        return dict(self.here)
 
     def monotonic_s(self) -> float:
         return self.now_s

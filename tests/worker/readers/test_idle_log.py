@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from dblog.core.openings import AHEAD
@@ -89,9 +91,14 @@ def test_restarts_on_a_log_that_moves_use_up_no_numbers(follower: FakeFollower) 
 @pytest.mark.parametrize("stored_at", [5, 6])
 def test_the_first_window_of_a_run_opens_where_the_log_has_ended_and_once_an_offset_of_the_run_is_stored(stored_at: int) -> None:
     opened: list[int] = []
-    exchange = MarkExchange(lambda _token, position: opened.append(position.sequence_low))
+    any_: Any = SimpleNamespace
     asked, stopped = threading.Event(), threading.Event()
-    exchange.wake = asked.set
+    exchange = MarkExchange(
+        order=any_(watermark=lambda _token, position: opened.append(position.sequence_low)),
+        windows=any_(tables_between=lambda _ticket: (T,)),
+        schemas=any_(passes_over=lambda _table, _position: False),
+        log=any_(wake=asked.set),
+    )
     ticket = Ticket(number=7, table=T, low_token="run/7/low", high_token="run/7/high")
     exchange.first_behind(6)
     exchange.first_behind(9)
@@ -101,7 +108,7 @@ def test_the_first_window_of_a_run_opens_where_the_log_has_ended_and_once_an_off
     assert asked.wait(10)
 
     def passed(entries: int) -> list[int]:
-        exchange.passed(FakeProgress(server="s", number=1, entries=entries), between=True, quiet=True)
+        exchange.passed(FakeProgress(server="s", number=1, entries=entries), between=True, quiet=True, not_before={})
         return opened
 
     seen = {}

@@ -10,8 +10,8 @@ import pytest
 from dblog.codecs.transactions import TransactionCounts
 from dblog.core.requested import Requests
 from dblog.dialects.mysql.binlog.offset import LogProgress
-from dblog.readers.interleaved import Step
 from dblog.readers.offset import SourceOffset
+from dblog.readers.order import Step
 from dblog.readers.running import Running
 from dblog.readers.standing_warnings import StandingWarnings
 from worker.readers.test_signal_file import Task as WithSignalFile

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from dblog.errors import TransientError
 from dblog.readers.contract import LogState
-from dblog.readers.logwatch import Watch
+from dblog.readers.dump_progress import DumpProgress
+from dblog.readers.items import LogCounts
+from dblog.readers.logwatch import RowEstimates, Watch
 
 INTERVAL_S = 10.0
 STATE: Any = LogState(
@@ -32,10 +34,21 @@ class SlowServer:
         self.waits_s: list[float] = []
         self.fresh: list[bool] = []
         any_: Any = self
-        self.watch = Watch(any_, read=any_, stored=any_, dump=lambda: None, stopped=any_, interval_s=INTERVAL_S, clock=any_)
+        self.watch = Watch(
+            any_,
+            stream=any_,
+            stored=any_,
+            progress=DumpProgress(),
+            estimates=RowEstimates(),
+            stopped=any_,
+            interval_s=INTERVAL_S,
+            clock=any_,
+        )
 
-    def __call__(self) -> Any:
-        return self
+    progress = None
+
+    def counts(self) -> LogCounts:
+        return LogCounts()
 
     def pass_s(self, seconds: float) -> None:
         for _ in range(int(seconds * 10)):

@@ -14,8 +14,8 @@ from dblog.core.requested import NoRoomError, Requests
 from dblog.model import TableId
 from dblog.readers import offset
 from dblog.readers.extent import Extent
-from dblog.readers.interleaved import Step
 from dblog.readers.offset import SourceOffset
+from dblog.readers.order import Step
 from support.fake_database.database import FakeDatabase
 from support.fake_database.follower import DATABASE, FakeFollower
 

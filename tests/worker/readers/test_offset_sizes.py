@@ -25,8 +25,8 @@ from dblog.dialects.postgres.pgoutput.items import LogOffset
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.errors import DefiniteError
 from dblog.model import OffsetMap, TableId
-from dblog.readers.interleaved import Step
 from dblog.readers.offset import SourceOffset
+from dblog.readers.order import Step
 from dblog.readers.signals import SignalDesk
 from structlog.testing import capture_logs
 
@@ -121,19 +121,19 @@ class Desk:
     def __init__(self, tables: list[TableId]) -> None:
         self.requests = Requests()
         self.refused: list[str] = []
-        interleaver = Mock(change_requests=self._change)
-        type(interleaver).requests = property(lambda _: self.requests)
+        progress = Mock(change_requests=self._change)
+        type(progress).requests = property(lambda _: self.requests)
         clock = Mock(now_us=itertools.count(1_000_000, 1000).__next__)
-        given: dict[str, Any] = dict.fromkeys(("check", "start_readers", "spawn"), Mock())
         self.desk = SignalDesk(
             connector="c",
             chunk_rows=None,
-            interleaver=interleaver,
-            tables_of=lambda _: tables,
+            progress=progress,
+            checks=Mock(tables_of=lambda _: tables),
+            dumping=Mock(),
+            threads=Mock(),
             stopped=Mock(),
-            position=str,
+            log_progress=Mock(),
             clock=clock,
-            **given,
         )
 
     def _change(self, change: Callable[[Requests], Requests]) -> None:

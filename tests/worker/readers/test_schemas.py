@@ -19,6 +19,7 @@ from dblog.model import Column, Table, TableId
 from dblog.readers.contract import Reading
 from dblog.readers.history import SchemaHistory
 from dblog.readers.items import ROWS_PARKED
+from dblog.readers.options import DumpRule
 from dblog.readers.schemas import PassedOver, Schemas
 from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.topics import SharedTopicWarnings
@@ -45,7 +46,9 @@ class World:
     readings: int = 0
     ids: tuple[TableId, TableId] = (T, U)
 
-    def schemas(self, timeline: Timeline, **options: Any) -> Schemas:
+    def schemas(
+        self, timeline: Timeline, *, dumps: Any = lambda _: True, goes_on: bool = False, topics: SharedTopicWarnings | None = None
+    ) -> Schemas:
         log_schemas: Any = SimpleNamespace(
             advice=ADVICE,
             read_table_map=lambda body: (
@@ -59,8 +62,21 @@ class World:
             read_table=self._read,
         )
         history = SchemaHistory(self.log, server="s")
-        build: Any = lambda built: SimpleNamespace(plan=SimpleNamespace(table=built))  # noqa: E731
-        return Schemas(timeline=timeline, history=history, log_schemas=log_schemas, includes=lambda _: True, build_encoder=build, **options)
+        records: Any = SimpleNamespace(encoder=lambda built: SimpleNamespace(plan=SimpleNamespace(table=built)))
+        options: Any = SimpleNamespace(
+            selection=SimpleNamespace(includes=lambda _: True),
+            is_filtered=lambda _: False,
+            dump=DumpRule(mode="initial", dumps=dumps, goes_on=goes_on),
+        )
+        return Schemas(
+            timeline=timeline,
+            history=history,
+            log_schemas=log_schemas,
+            options=options,
+            records=records,
+            patience=lambda call: call(),
+            topics=topics,
+        )
 
     seen: Seen = field(default_factory=lambda: Seen(columns=table(T, "", "").columns, named=False))
 

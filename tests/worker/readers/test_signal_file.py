@@ -23,7 +23,7 @@ class Task:
         self.file = SignalFile(
             SignalFileSettings(path=path, interval_s=0.0),
             desk=self,  # type: ignore[arg-type]
-            interleaver=self,  # type: ignore[arg-type]
+            progress=self,  # type: ignore[arg-type]
             stopped=threading.Event(),
         )
 

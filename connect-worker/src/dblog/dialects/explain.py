@@ -63,7 +63,7 @@ def _effects(parts: Parts, statement: str, database: str | None, limit_s: float,
         parts.settings.originals, namespace=namespace_of(parts.settings), builtin=parts.source.builtin_databases
     )
     timeline = Timeline(captured=selection.includes)
-    history = parts.history_of(abort)
+    history = parts.history.open(abort)
     try:
         history.recover(timeline)
     finally:

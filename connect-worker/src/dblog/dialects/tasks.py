@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
@@ -70,11 +70,22 @@ class Order(Protocol):
         """The worker's properties."""
 
 
-class HistoryOf(Protocol):
-    """A factory of the connector's schema history."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryTopic:
+    """The topic of a connector's schema history. Implements ``history.StoredHistory``."""
 
-    def __call__(self, abort: Abort | None = None) -> SchemaHistory:
+    client: Mapping[str, Any]
+    """librdkafka's settings for the connection; its files are still to be read."""
+    topic: str
+    server: str
+    """topic.prefix of the connector, which Debezium's records carry."""
+    warnings: StandingWarnings | None
+
+    def open(self, abort: Abort | None = None) -> SchemaHistory:
         """Return the history. ``abort`` ends the reading of its topic."""
+        log = KafkaHistoryLog(self.client, self.topic, abort=abort, warnings=self.warnings)
+        log.ensure_topic()
+        return SchemaHistory(log, server=self.server)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +97,7 @@ class Parts:
     options: tuple[Option, ...]
     settings: Settings
     records: Records
-    history_of: HistoryOf
+    history: HistoryTopic
     signal_topic: SignalTopicSettings | None
     signal_file: SignalFileSettings | None
     clock: Clock
@@ -122,21 +133,18 @@ def parts_of(
         record_bytes_max=_producer_bytes_max(worker, config),
         chain=chain,
     )
-    client = history_client(settings, worker)
-    history_topic = history_topic_of(settings)
-
-    def history_of(abort: Abort | None = None) -> SchemaHistory:
-        log = KafkaHistoryLog(client, history_topic, abort=abort, warnings=warnings)
-        log.ensure_topic()
-        return SchemaHistory(log, server=settings.text("topic.prefix"))
-
     return Parts(
         flavor=plugin.flavor,
         source=source,
         options=plugin.options,
         settings=settings,
         records=records,
-        history_of=history_of,
+        history=HistoryTopic(
+            client=history_client(settings, worker),
+            topic=history_topic_of(settings),
+            server=settings.text("topic.prefix"),
+            warnings=warnings,
+        ),
         signal_topic=signal_topic(settings, worker),
         signal_file=signal_file(settings, worker),
         clock=clock,
@@ -172,7 +180,7 @@ def source_task(order: Order) -> ReaderTask:
         settings=parts.settings,
         source=parts.source,
         records=parts.records,
-        history_of=parts.history_of,
+        history=parts.history,
         clock=parts.clock,
         tables_max=parts.tables_max,
         requests=order.dumps,

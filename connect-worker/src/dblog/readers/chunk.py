@@ -19,7 +19,7 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -47,13 +47,19 @@ from dblog.errors import (
 )
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows, DumpConnection
-from dblog.readers.chunknotes import Trouble
-from dblog.readers.contract import ChunkSql
+from dblog.readers.chunk_read import ChunkRead
+from dblog.readers.chunknotes import ChunkNotes, Trouble
+from dblog.readers.contract import Server
+from dblog.readers.dump_progress import DumpProgress
 from dblog.readers.extent import Extent
-from dblog.readers.interleaved import ChunkRead, Interleaver
-from dblog.readers.marks import MakeMarks, WrittenMarks
-from dblog.readers.sharing import Share, Sharing, halved, walked
-from dblog.readers.together import SmallTables, TablesWaiting
+from dblog.readers.logwatch import RowEstimates
+from dblog.readers.marks import MarkExchange, ReadMarks, WindowMarks, WrittenMarks
+from dblog.readers.modes import Modes
+from dblog.readers.open_windows import OpenWindows
+from dblog.readers.schemas import Schemas
+from dblog.readers.sharing import Share, Shares, halved, walked
+from dblog.readers.tally import Tally
+from dblog.readers.together import SmallTables
 
 log = structlog.get_logger(__name__)
 
@@ -100,99 +106,67 @@ Statement = tuple[str, Key]
 Found = TypeVar("Found")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Particulars:
-    """Functions that dumps of some rows or columns need. The defaults are those of whole tables."""
-
-    encoder_for: Callable[[Table, Extent], RowEncoder | None] = lambda _table, _extent: None
-    """Returns the encoder of rows, None for the table's own. Raises DefiniteError if the table
-    cannot be dumped this way.
-    """
-    can_be_repaired: Callable[[Table], bool] = lambda _: False
-    """Returns True if a dump of the table may remove rows that it does not bring."""
-    own_condition: Callable[[TableId], str | None] = lambda _: None
-    """Returns the condition for rows in the connector's first dump, as configured; None for all
-    rows.
-    """
-    check_keys: Callable[[Table, Sequence[Key]], None] = lambda _table, _keys: None
-    """Raises DefiniteError if the requested keys do not match this version's key."""
-    check_surrogate: Callable[[Table, str], None] = lambda _table, _column: None
-    """Raises DefiniteError if the server cannot read the table by this column now."""
-    check_condition: Callable[[Table, str], None] = lambda _table, _where: None
-    """Raises DefiniteError if the server no longer accepts the condition."""
-
-
 class ChunkReader:
-    """Dump thread that reads tables in chunks.
+    """Dump thread that reads tables in chunks: the reader ``number`` of its task.
 
-    ``next_share`` returns the next table or part of one; ``put_back`` is called when the reader is
-    done with it, for now or for good. ``sharing`` handles parts that the reader gives away.
-    ``estimates`` returns rows of tables by the server's statistics. ``table_of`` returns a table's
-    version at the log's position. ``together`` hands out tables to be read many at a time; with
-    None each is read on its own. ``prepare`` is called with each table version before it is read.
-    ``gives_way`` returns True if fewer readers may read now, and this one has to wait.
-    ``lets_others_pass`` returns True if another table shall be read while this one cannot be.
+    ``shares`` hands out tables and parts of tables. ``windows_max`` is the number of windows of a
+    table that may wait for the log, ``keyless_bytes_max`` the size of a table without a key that
+    still fits one window. ``exchange`` gives windows their marks in read-only mode; None writes
+    watermarks.
     """
 
     def __init__(
         self,
+        number: int,
         *,
-        connect: Callable[[], DumpConnection],
-        sql: ChunkSql,
-        interleaver: Interleaver,
-        next_share: Callable[[], Share | None],
-        put_back: Callable[[Share], None] = lambda _: None,
-        gives_way: Callable[[Share], bool] = lambda _: False,
-        lets_others_pass: Callable[[Share], bool] = lambda _: False,
-        sharing: Sharing | None = None,
-        estimates: Callable[[], Mapping[TableId, int]] = dict,
-        table_of: Callable[[TableId], Table | None],
+        shares: Shares,
+        server: Server,
+        progress: DumpProgress,
+        windows: OpenWindows,
+        notes: ChunkNotes,
+        tally: Tally,
+        schemas: Schemas,
+        modes: Modes,
+        estimates: RowEstimates,
         watermark_name: str,
         limits: ChunkLimits,
-        together: TablesWaiting | None = None,
-        prepare: Callable[[Table], None] = lambda _: None,
-        particulars: Particulars | None = None,
-        marks: MakeMarks = WrittenMarks,
+        exchange: MarkExchange | None = None,
         windows_max: int = 2,
         keyless_bytes_max: int = 256 << 20,
-        delay_s: Callable[[], float] = lambda: 0.0,
         retry_policy: RetryPolicy | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._connect = connect
-        self._sql = sql
-        self._interleaver = interleaver
-        self._next_share = next_share
-        self._sharing = sharing
+        self._number = number
+        self._shares = shares
+        self._server = server
+        self._sql = server.chunk_sql
+        self._progress = progress
+        self._windows = windows
+        self._notes = notes
+        self._tally = tally
+        self._schemas = schemas
+        self._modes = modes
         self._estimates = estimates
-        self._put_back = put_back
-        self._gives_way = gives_way
-        self._lets_others_pass = lets_others_pass
-        self._table_of = table_of
-        self._prepare = prepare
-        self._particulars = particulars or Particulars()
         self._limits = limits
         self._windows_max = windows_max
         self._keyless_bytes_max = keyless_bytes_max
-        self._delay_s = delay_s
         self._retry_policy = retry_policy or RetryPolicy()
         self._clock = clock or SystemClock()
         self._stop = threading.Event()
-        self._marks = marks(watermark_name, self._stop, interleaver.tally.proof_retried)
+        self._marks: WindowMarks = (
+            WrittenMarks(watermark_name, self._stop, tally) if exchange is None else ReadMarks(exchange, self._stop, tally)
+        )
         self._connection: DumpConnection | None = None
-        self._small: SmallTables | None = None
-        if together is not None:
-            self._small = SmallTables(
-                waiting=together,
-                reads=self,
-                interleaver=interleaver,
-                table_of=table_of,
-                prepare=prepare,
-                limits=limits,
-                windows_max=windows_max,
-                done=self._report_table,
-                rest=lambda: self._stop.wait(interleaver.pace.delay_s),
-            )
+        self._small = SmallTables(
+            number,
+            shares=shares,
+            reader=self,
+            progress=progress,
+            windows=windows,
+            schemas=schemas,
+            limits=limits,
+            windows_max=windows_max,
+        )
 
     def run(self) -> None:
         """Read tables until none is left, or the reader is stopped.
@@ -200,16 +174,15 @@ class ChunkReader:
         Raise DefiniteError for an error that concerns every table.
         """
         try:
-            while not self._ends():
-                if self._small is not None:
-                    self._read_small(self._small)
-                share = self._next_share()
+            while not self.ends():
+                self._read_small()
+                share = self._shares.next_share(self._number)
                 if share is None:
                     return
                 try:
                     self._read_table(share)
                 finally:
-                    self._put_back(share)
+                    self._shares.put_back(share)
         finally:
             self._disconnect()
 
@@ -218,27 +191,31 @@ class ChunkReader:
         self._stop.set()
         self._disconnect()
 
-    def _ends(self) -> bool:
+    def ends(self) -> bool:
         """Return True if this reader or its task stops, so that every further window would be
         refused.
         """
-        return self._stop.is_set() or self._interleaver.stopping
+        return self._stop.is_set() or self._progress.stopping
 
-    def _read_small(self, small: SmallTables) -> None:
+    def rest(self) -> None:
+        """Wait as the pace of dumps asks before a snapshot."""
+        self._stop.wait(self._progress.pace.delay_s)
+
+    def _read_small(self) -> None:
         """Read small tables until none waits. After a lost connection, read its tables again."""
         retries, done_at = Retries(self._retry_policy), -1
-        while not self._ends():
+        while not self.ends():
             try:
-                small.read(self._connected, self._ends)
+                self._small.read()
             except ServerChangedError:
-                if self._ends():
+                if self.ends():
                     return
                 raise
             except TransientError as e:
-                if self._ends():
+                if self.ends():
                     return
                 self._disconnect()
-                dump = self._interleaver.dump
+                dump = self._progress.own
                 if dump is not None and dump.tables_done != done_at:
                     retries.succeeded()  # some tables were finished since, so this error begins a new series
                     done_at = dump.tables_done
@@ -253,24 +230,24 @@ class ChunkReader:
         retries, failed_at = Retries(self._retry_policy), None
         rows_asked = min(self._extent(table).limits(self._limits).rows_max, FIRST_ROWS)
         keyless_tries = changes = 0
-        while not self._ends():
-            resets = self._interleaver.settled(table, lane)
-            progress = self._interleaver.table_dump(table)
+        while not self.ends():
+            resets = self._windows.settled(table, lane)
+            progress = self._progress.table(table)
             if progress is None or progress.ended:
                 return
-            if self._interleaver.is_held(table):
-                self._interleaver.not_tried(table)
+            if self._windows.is_held(table):
+                self._notes.not_tried(table)
                 return
             if self._rests(share):
                 return
-            if (unproven := self._interleaver.unproven(table, lane) - UNPROVEN_AT_ONCE) > 0:
+            if (unproven := self._windows.unproven(table, lane) - UNPROVEN_AT_ONCE) > 0:
                 self._stop.wait(_UNPROVEN_BACKOFF.delay_s(unproven, chance=random.random()))  # noqa: S311 - jitter, no secret
-                if self._ends():
+                if self.ends():
                     return
-            version = self._table_of(table)
+            version = self._schemas.table(table)
             if version is None:
                 log.info("the table is gone, its dump ends", table=str(table))
-                self._interleaver.not_known(table)
+                self._progress.change(lambda book: book.not_known(table), table=table)
                 return
             extent = self._extent(table)
             try:
@@ -278,112 +255,112 @@ class ChunkReader:
                 if not by.key:
                     by = self._sql.by_place(by)
             except DefiniteError as e:
-                self._interleaver.fail_dump(table, str(e))
+                self._progress.fail(table, str(e))
                 return
             if progress.started and progress.key != by.key:
                 if extent.keys is not None:
                     was, now = (", ".join(key) or "none" for key in (progress.key, version.key))
-                    self._interleaver.fail_dump(
+                    self._progress.fail(
                         table, f"the key of {table} was {was} when this dump of given keys began, and is {now} now; request another dump"
                     )
                     return
                 log.info("the table's key has changed, its dump begins again", table=str(table))
-                self._interleaver.change_table(table, lambda d: d.restarted(table))
+                self._progress.change_table(table, lambda d: d.restarted(table))
                 continue
             if share.upto is not None and progress.range_to(share.upto) is None:
                 return  # already read, or the table restarts, which one reader does alone
-            self._prepare(version)
+            self._schemas.prepare(version)
             try:
                 try:
                     if extent.keys is not None:
-                        self._particulars.check_keys(version, extent.keys)
+                        self._server.check_keys(version, extent.keys)
                     # An ALTER may have come since the request was checked.
                     if extent.surrogate_key is not None and not progress.started:
-                        self._particulars.check_surrogate(version, extent.surrogate_key)
-                    encoder = self._particulars.encoder_for(version, extent)
+                        self._server.check_surrogate([version], extent.surrogate_key)
+                    encoder = self._modes.encoder(version, extent.mode, extent.columns)
                 except DefiniteError as e:
-                    self._interleaver.fail_dump(table, str(e))
+                    self._progress.fail(table, str(e))
                     return
                 rows_asked = self._read_from_frontier(version, by, progress, share, resets, rows_asked, extent, encoder)
                 retries.succeeded()
                 changes = 0
             except TableChangedError as e:
-                if self._ends():
+                if self.ends():
                     return
                 self._disconnect()
                 changes += 1
                 if extent.where is not None and changes % CONDITION_ASKED_AFTER == 0 and not self._still_takes(version, extent.where):
                     return
                 reason = str(e) if extent.where is None else discreet(e)
-                self._interleaver.waits(table, reason)
+                self._notes.waits(table, reason)
                 log.warning("dump waits until the log has come to the change of its table", table=str(table), reason=reason)
-                if self._lets_others_pass(share):
+                if self._shares.lets_others_pass(share):
                     return
                 self._stop.wait(_BACKOFF.delay_s(changes, chance=random.random()))  # noqa: S311 - jitter, no secret
                 continue
             except (ChosenRowsError, TableDeniedError) as e:
                 self._disconnect()  # the error has left its snapshot open
-                self._interleaver.fail_dump(table, str(e))
+                self._progress.fail(table, str(e))
                 return
             except UnknownKeyError:
                 log.info("the table's definition does not hold the key that its dump has come to, it begins again", table=str(table))
-                self._interleaver.change_table(table, lambda d: d.restarted(table))
+                self._progress.change_table(table, lambda d: d.restarted(table))
                 continue
             except RowsMovedError as e:
                 log.info("the table's dump begins again", table=str(table), reason=str(e))
-                self._interleaver.change_table(table, lambda d: d.restarted(table))
+                self._progress.change_table(table, lambda d: d.restarted(table))
                 continue
             except ServerChangedError:
-                if self._ends():
+                if self.ends():
                     return
                 raise
             except TransientError as e:
-                if self._ends():
+                if self.ends():
                     return
                 self._disconnect()
-                if (frontier := self._interleaver.table_dump(table)) != failed_at:
+                if (frontier := self._progress.table(table)) != failed_at:
                     retries.succeeded()  # some chunks were read since, so this error begins a new series
                 failed_at = frontier
                 chance = random.random()  # noqa: S311 - jitter, no secret
                 if isinstance(e, RowsNotReadError):
-                    trouble = self._interleaver.not_read(table, str(e))
+                    trouble = self._notes.not_read(table, str(e))
                     if self._ended_by(trouble, table):
                         return
                     delay_s = self._retry_policy.delay_s(trouble.tries, chance=chance)
                 else:
-                    self._interleaver.waits(table, str(e))
+                    self._notes.waits(table, str(e))
                     delay_s = retries.failed(e, now_s=self._clock.monotonic_s(), chance=chance)
                 log.warning("dump waits before its next try", table=str(table), reason=str(e), delay_s=round(delay_s, 2))
                 locked = isinstance(e.__cause__ if isinstance(e, RowsNotReadError) else e, TableLockedError)
-                if locked and self._lets_others_pass(share):
+                if locked and self._shares.lets_others_pass(share):
                     return
                 self._stop.wait(delay_s)
                 continue
-            if self._interleaver.wait_done(table, resets=resets, lane=lane, upto=share.upto):
-                self._report_table(table)
+            if self._windows.wait_done(table, resets=resets, lane=lane, upto=share.upto):
+                self.report_table(table)
                 return
-            if self._interleaver.take_shrink(table, lane):
+            if self._windows.take_shrink(table, lane):
                 rows_asked = rows_after_overflow(self._limits, rows_asked=rows_asked)
             if not version.key:
-                reached = self._interleaver.table_dump(table)
+                reached = self._progress.table(table)
                 if reached is None or reached.after != progress.after:
                     keyless_tries = 0  # some chunks were read since
                 keyless_tries += 1
                 rows_asked = rows_after_overflow(self._limits, rows_asked=rows_asked)
                 if keyless_tries >= KEYLESS_TRIES_MAX:
-                    self._interleaver.fail_dump(table, _never_rests(version, by, keyless_tries))
+                    self._progress.fail(table, _never_rests(version, by, keyless_tries))
                     return
 
     def _rests(self, share: Share) -> bool:
         """Return True if this thread must open no further windows of the table for now."""
-        progress = self._interleaver.table_dump(share.table)
+        progress = self._progress.table(share.table)
         if progress is None or progress.ended:
             return True  # another reader has found that the table cannot be read
-        if self._interleaver.is_paused(share.table):
-            self._interleaver.not_tried(share.table)
+        if self._progress.is_paused(share.table):
+            self._notes.not_tried(share.table)
             return True
-        if self._gives_way(share):
-            self._interleaver.not_tried(share.table)
+        if self._shares.gives_way(share):
+            self._notes.not_tried(share.table)
             return True
         return False
 
@@ -400,7 +377,7 @@ class ChunkReader:
             f"the rows of {table} could not be read in {trouble.tries} tries, in {lasted_s:.0f} s: {trouble.reason}; request another dump, with a predicate "
             "that an index helps or with fewer chunk_rows, or raise database.query.timeout.ms"
         )
-        self._interleaver.fail_dump(table, message)
+        self._progress.fail(table, message)
         return True
 
     def _still_takes(self, version: Table, where: str) -> bool:
@@ -410,28 +387,30 @@ class ChunkReader:
         column back.
         """
         try:
-            self._particulars.check_condition(version, where)
+            self._server.check_conditions([(version, where)])
         except TransientError:
             return True
         except DefiniteError as e:
-            self._interleaver.fail_dump(version.id, discreet(e))
+            self._progress.fail(version.id, discreet(e))
             return False
         return True
 
     def _extent(self, table: TableId) -> Extent:
         """Return the extent of the table in the dump that it is read for."""
-        one = self._interleaver.request_of(table)
+        book = self._progress.book
+        one = book.request_of(table)
         if one is not None:
             return Extent.of(one, table)
-        _, dump = self._interleaver.dump_of(table)
+        dump = book.dump_of(table)
         progress = None if dump is None else dump.table(table)
-        where = self._particulars.own_condition(table) if progress is not None and progress.chosen else None
-        version = self._table_of(table) if dump is not None and dump.repairs_table(table) else None
-        return Extent.own(where, repairs=version is not None and self._particulars.can_be_repaired(version))
+        where = self._server.own_condition(table) if progress is not None and progress.chosen else None
+        version = self._schemas.table(table) if dump is not None and dump.repairs_table(table) else None
+        return Extent.own(where, repairs=version is not None and self._modes.can_be_repaired(version))
 
-    def _report_table(self, table: TableId) -> None:
+    def report_table(self, table: TableId) -> None:
         """Log that the table has been dumped. A failure was logged already."""
-        identity, dump = self._interleaver.dump_of(table)
+        book = self._progress.book
+        dump = book.dump_of(table)
         progress = None if dump is None else dump.table(table)
         if dump is None or progress is None or not progress.done:
             return
@@ -439,7 +418,7 @@ class ChunkReader:
             "table dumped",
             table=str(table),
             rows=progress.rows,
-            dump=identity,
+            dump=book.identity_of(table),
             tables_done=dump.tables_done,
             tables_total=dump.tables_total,
         )
@@ -461,30 +440,28 @@ class ChunkReader:
         bound the chunks.
         """
         table = version.id
-        connection = self._connected()
+        connection = self.connected()
         if not by.key:
             self._read_keyless(connection, version, resets, extent)
             return rows_asked
-        if not version.key and self._sharing is not None and share.splits:
-            self._sharing.cannot_be_split(share)  # a change discards the windows of all its readers
+        if not version.key and share.splits:
+            self._shares.cannot_be_split(share)  # a change discards the windows of all its readers
         begins = not progress.started
         left, greatest = progress.range_to(share.upto), progress.upto
         after, upto = (None, None) if left is None else (left.after, left.upto)
-        while not self._ends():
+        while not self.ends():
             extent = self._extent(table)
-            pace = self._interleaver.pace
+            pace = self._progress.pace
             limits = extent.limits(self._limits).part(pace.share)
             rows_asked = min(rows_asked, limits.rows_max)
             if self._rests(share):
                 return rows_asked
             if after is not None and upto is not None:
                 upto = self._shared(connection, by, share, KeyRange(after, upto), rows_asked, extent)
-            rest_s = self._delay_s() + extent.delay_s + pace.delay_s
-            if rest_s and not self._interleaver.rest(table, rest_s):
+            rest_s = extent.delay_s + pace.delay_s
+            if rest_s and not self._progress.rest(table, rest_s):
                 continue
-            ticket = self._interleaver.declare(
-                table, keyed=bool(version.key), resets=resets, windows_max=self._windows_max, lane=share.lane
-            )
+            ticket = self._windows.declare(table, keyed=bool(version.key), resets=resets, windows_max=self._windows_max, lane=share.lane)
             if ticket is None:
                 return rows_asked
             started_s = time.monotonic()
@@ -498,11 +475,11 @@ class ChunkReader:
                     read = self._select_keys(connection, ticket, version, wanted, rows_asked)
                 if encoder is not None:
                     read = replace(read, encoder=encoder)
-                if not self._interleaver.submit(ticket, read):
+                if not self._windows.submit(ticket, read):
                     return rows_asked
                 self.mark_high(connection, ticket)
             except BaseException as e:
-                self._interleaver.abandon(ticket, f"its chunk could not be read: {type(e).__name__}")
+                self._windows.abandon(ticket, f"its chunk could not be read: {type(e).__name__}")
                 raise
             if read.final or read.fault is not None:
                 return rows_asked
@@ -522,22 +499,22 @@ class ChunkReader:
         """Give a part of the share to another reader, if one is free. Return the new end of the
         share.
         """
-        sharing = self._sharing
-        if sharing is None or not share.splits or extent.keys is not None or not sharing.wants_part(share):
+        shares = self._shares
+        if not share.splits or extent.keys is not None or not shares.wants_part(share):
             return left.upto
-        progress = self._interleaver.table_dump(version.id)
+        progress = self._progress.table(version.id)
         if progress is None or not progress.started:
             return left.upto  # its first window has not closed, so there is no range to split
-        after, estimate = left.after, self._estimates().get(version.id)
+        after, estimate = left.after, self._estimates.rows.get(version.id)
         assert after is not None, "the first chunk of a table is read by one"
         rows_left = None if estimate is None else max(0, estimate - progress.rows)
         cut = halved(after, left.upto, rows_left=rows_left, rows_min=CHUNKS_MIN * rows_asked)
         if cut is None:
             cut = walked(connection, lambda rows: self._key_at(connection, version, left, rows, extent.where), rows_asked=rows_asked)
         if cut is None:
-            sharing.cannot_be_split(share)
+            shares.cannot_be_split(share)
             return left.upto
-        sharing.give_part(share, cut)
+        shares.give_part(share, cut)
         return share.upto or left.upto
 
     def _key_at(self, connection: DumpConnection, version: Table, left: KeyRange, rows: int, where: str | None) -> Key | None:
@@ -555,7 +532,7 @@ class ChunkReader:
         because there is no key to drop.
         """
         table = version.id
-        ticket = self._interleaver.declare(table, keyed=False, resets=resets, windows_max=self._windows_max)
+        ticket = self._windows.declare(table, keyed=False, resets=resets, windows_max=self._windows_max)
         if ticket is None:
             return
         try:
@@ -573,16 +550,16 @@ class ChunkReader:
                     "add a primary key and restart the task, or leave the table out with snapshot.include.collection.list (its changes are "
                     "still followed)"
                 )
-                self._interleaver.abandon(ticket, "the table does not fit one window")
-                self._interleaver.fail_dump(table, message)
+                self._windows.abandon(ticket, "the table does not fit one window")
+                self._progress.fail(table, message)
                 return
             read = ChunkRead(
                 table=version, rows=chunk.rows, row_count=chunk.row_count, after=None, upto=None, final=True, extent=extent, shown=shown
             )
-            if self._interleaver.submit(ticket, read):
+            if self._windows.submit(ticket, read):
                 self.mark_high(connection, ticket)
         except BaseException as e:
-            self._interleaver.abandon(ticket, f"its chunk could not be read: {type(e).__name__}")
+            self._windows.abandon(ticket, f"its chunk could not be read: {type(e).__name__}")
             raise
 
     def _select_chunk(
@@ -772,7 +749,7 @@ class ChunkReader:
         key = self._sql.key_indexes(version) if version.key else ()
         began_s = time.monotonic()
         chunk = connection.select(text, parameters, bytes_max=bytes_max, key=key, table=version.id)
-        self._interleaver.tally.selected(time.monotonic() - began_s)
+        self._tally.selected(time.monotonic() - began_s)
         return connection.complete(chunk, version, after, where=where)
 
     def read_whole(self, connection: DumpConnection, version: Table, limits: ChunkLimits) -> ChunkRead | None:
@@ -826,9 +803,10 @@ class ChunkReader:
         text, parameters = statement
         return connection.select(text, parameters, key=range(len(version.key)), table=version.id).last_key
 
-    def _connected(self) -> DumpConnection:
+    def connected(self) -> DumpConnection:
+        """Return the reader's connection, opening one if there is none."""
         if self._connection is None:
-            self._connection = self._connect()
+            self._connection = self._server.open_chunks()
         return self._connection
 
     def _disconnect(self) -> None:

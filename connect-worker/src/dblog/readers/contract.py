@@ -34,12 +34,14 @@ from dblog.core.changes import Change
 from dblog.core.crosscheck import Seen
 from dblog.core.dumps import Key
 from dblog.core.pressure import Limit
-from dblog.core.selection import Parts
+from dblog.core.selection import Parts, Selection
 from dblog.core.timeline import Database, Position, Timeline
 from dblog.core.watermark import WatermarkPosition
 from dblog.model import Column, OffsetMap, Table, TableId
 from dblog.ports import DumpConnection
+from dblog.readers.dump_progress import DumpProgress
 from dblog.readers.items import IgnoredForNow, LogCounts, LogItem, RowsParked, Statement
+from dblog.readers.patience import Patience
 from dblog.readers.standing_warnings import StandingWarnings
 
 Merge = Callable[[Column, Column], Column]
@@ -568,18 +570,13 @@ class TaskContext:
     """Identifier of the run; part of the watermarks' tokens."""
     watermark_name: str
     """Prefix of the names of the task's rows in the watermark table."""
-    includes: Callable[[TableId], bool]
-    """Function that returns True for a captured table."""
+    selection: Selection
     stopped: threading.Event
-    patience: Callable[[Callable[[], Any]], Any]
-    """Function that repeats a call while the server is away."""
+    patience: Patience
     clock: Clock
     warnings: StandingWarnings = field(default_factory=StandingWarnings)
     """Warnings to an operator while the task runs."""
-    moves_rows: Callable[[TableId], bool] = lambda _: False
-    """Function that returns True if a dump reads the table such that an update may move a row past
-    all chunks (log thread only).
-    """
+    dumps: DumpProgress = field(default_factory=DumpProgress)
     joined: frozenset[TableId] = frozenset()
     """Tables that joined the connector or its log when it already had a position, and that its dump
     has not finished.
@@ -588,6 +585,16 @@ class TaskContext:
     """Tables with changes that may be in no log until their dump was ordered, which has not
     finished.
     """
+
+    def includes(self, table: TableId) -> bool:
+        """Return True for a captured table."""
+        return self.selection.includes(table)
+
+    def moves_rows(self, table: TableId) -> bool:
+        """Return True if a dump reads the table such that an update may move a row past all chunks
+        (log thread only).
+        """
+        return self.dumps.book.moves_rows(table)
 
 
 class Server(Check, Positions, SchemaSource, SchemaReports, ChunkSource, RequestCheck, Protocol):

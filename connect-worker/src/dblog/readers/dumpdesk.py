@@ -6,91 +6,67 @@ recorded it. Otherwise a person could read "done" about rows that a kill would t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 from dblog.clock import Clock
-from dblog.config.regex import Pattern
 from dblog.core.dumprequests import INITIAL, DumpRequest
 from dblog.core.dumps import Dump
-from dblog.core.requested import End, NoTableError, RequestedDump, Requests, require_room, tables_of
+from dblog.core.requested import End, RequestedDump, Requests
 from dblog.core.signals import Signal
-from dblog.core.surrogate import keyed_by
-from dblog.errors import DefiniteError
-from dblog.model import Table, TableId
-from dblog.readers.contract import RequestCheck
+from dblog.model import TableId
+from dblog.readers.chunknotes import ChunkNotes
+from dblog.readers.dump_progress import DumpProgress
 from dblog.readers.dumping import Dumping
 from dblog.readers.dumpreport import bounded
 from dblog.readers.dumpstatus import Statuses
-from dblog.readers.interleaved import Interleaver
-from dblog.readers.modes import Modes
-
-NAMED_MAX = 10
-"""Maximum number of tables named in a message."""
-
-
-class TakesSignals(Protocol):
-    """Receiver of signals (``signals.SignalDesk``)."""
-
-    def take(self, signal: Signal) -> None:
-        """Take a signal."""
+from dblog.readers.governing import Governing
+from dblog.readers.logwatch import RowEstimates
+from dblog.readers.open_windows import OpenWindows
+from dblog.readers.request_checks import RequestChecks
+from dblog.readers.signals import SignalDesk
 
 
 class DumpDesk:
     """Requests for dumps in one run. Any thread may call it, but ``statuses`` and ``stored`` belong
     to one thread.
-
-    ``estimates`` returns rows of tables by the server's statistics; ``learn`` adds some.
-    ``governor`` returns how hard dumps may read, and why.
     """
 
     def __init__(
         self,
         *,
-        interleaver: Interleaver,
+        progress: DumpProgress,
+        windows: OpenWindows,
+        notes: ChunkNotes,
         dumping: Dumping,
-        captured: Callable[[], Iterable[TableId]],
-        table_of: Callable[[TableId], Table | None],
-        estimates: Callable[[], Mapping[TableId, int]],
-        learn: Callable[[Mapping[TableId, int]], None],
-        server: RequestCheck,
-        modes: Modes,
-        governor: Callable[[], dict[str, Any]] = dict,
-        ends_after_dump: bool,
+        checks: RequestChecks,
+        signals: SignalDesk,
+        estimates: RowEstimates,
+        governing: Governing,
         clock: Clock,
     ) -> None:
-        self._modes = modes
-        self._interleaver = interleaver
+        self._progress = progress
+        self._windows = windows
         self._dumping = dumping
-        self._captured = captured
-        self._table_of = table_of
-        self._estimates = estimates
-        self._learn = learn
-        self._server = server
-        self._ends_after_dump = ends_after_dump
-        self._stored = interleaver.requests
-        self._end_stored = interleaver.dump is not None and interleaver.dump.ended
-        self.signals: TakesSignals | None = None
-        self._statuses = Statuses(interleaver, estimates=estimates, governor=governor, clock=clock)
+        self._checks = checks
+        self._signals = signals
+        self._stored = progress.requests
+        self._end_stored = progress.own is not None and progress.own.ended
+        self._statuses = Statuses(windows=windows, notes=notes, estimates=estimates, governing=governing, clock=clock)
 
     # ---- requests
 
     def take(self, request: DumpRequest) -> None:
         """Take a new request, or one that its owner has changed."""
-        known = self._interleaver.requests.get(request.id)
-        tables = self.tables_of(request) if known is None else []
-        self._interleaver.change_requests(lambda requests: requests.added(request, tables))
+        known = self._progress.requests.get(request.id)
+        tables = self._checks.tables_of(request) if known is None else []
+        self._progress.change_requests(lambda requests: requests.added(request, tables))
         self._dumping.start_readers()
 
     def forget(self, identity: str) -> None:
         """Forget a request: its owner has recorded its end."""
-        self._interleaver.change_requests(lambda requests: requests.forgotten(identity))
+        self._progress.change_requests(lambda requests: requests.forgotten(identity))
         self._statuses.forget(identity)
-
-    def tables_of(self, request: DumpRequest) -> list[TableId]:
-        """Return the captured tables that a request selects, in its order."""
-        return tables_of(request, self._captured(), rows_of=self._estimates())
 
     def named(self, request: DumpRequest, name: str) -> list[TableId]:
         """Return the tables of a request with this name, ignoring case.
@@ -98,53 +74,19 @@ class DumpDesk:
         If the dump continues from an earlier run, the tables finished then are looked for among the
         tables captured now.
         """
-        lowered, known = name.lower(), self._interleaver.requests.get(request.id)
+        lowered, known = name.lower(), self._progress.requests.get(request.id)
         found = {} if known is None else {table: None for table in chain(known.dump.left, known.dump.over) if str(table).lower() == lowered}
         if known is None or known.dump.finished:
-            found |= {table: None for table in self.tables_of(request) if str(table).lower() == lowered}
+            found |= {table: None for table in self._checks.tables_of(request) if str(table).lower() == lowered}
         return list(found)
 
     def check(self, request: DumpRequest) -> list[TableId]:
-        """Check a request, and return the tables that it would dump.
-
-        Raise DefiniteError with the reason if it cannot be carried out. The server is asked, but
-        nothing is changed there.
-        """
-        if self._ends_after_dump:
-            message = "the connector has snapshot.mode=initial_only and ends with its own dump; set another mode, such as initial"
-            raise DefiniteError(message)
-        tables = self.tables_of(request)
-        if not tables:
-            message = (
-                f"no captured table matches {', '.join(request.tables)}; a pattern matches the whole of database.table (schema.table with PostgreSQL), "
-                "and the connector captures what its include and exclude lists select"
-            )
-            raise NoTableError(message)
-        if request.keys is not None and len(tables) > 1:
-            message = f"keys belong to one table, and {request.tables[0]} matches {len(tables)}; name one"
-            raise DefiniteError(message)
-        require_room(self._interleaver.requests, request, tables)
-        self._modes.require_own_topics(tables, request.mode, self._captured())
-        known = [table for table in map(self._table_of, tables) if table is not None]  # a table dropped meanwhile ends at once
-        self._learn(self._server.prepare_dump(known))
-        _require_use(request, tables)
-        for table in known:
-            self._modes.encoder(table, request.mode, request.columns)
-            keyed_by(table, request.surrogate_key)
-            if request.keys is not None:
-                self._server.check_keys(table, request.keys)
-                self._server.try_keys(table, request.keys)
-        if request.surrogate_key is not None:
-            self._server.check_surrogate(known, request.surrogate_key)
-        chosen = [(table, where) for table in known if (where := request.predicate_of(str(table.id))) is not None]
-        if chosen:
-            self._server.check_conditions(chosen)
-        return tables
+        """Check a request; see ``request_checks.RequestChecks.check``."""
+        return self._checks.check(request)
 
     def signal(self, signal: Signal) -> None:
         """Take a signal that was sent by REST."""
-        if self.signals is not None:
-            self.signals.take(signal)
+        self._signals.take(signal)
 
     # ---- progress
 
@@ -165,12 +107,12 @@ class DumpDesk:
         """Return the status of the connector's own dump and of each request, within the size limit
         of the herder.
         """
-        own = self._interleaver.dump
+        own = self._progress.own
         out = [] if own is None else [self._statuses.of(INITIAL, own, _own_state(own, stored=self._end_stored), None)]
-        for one in self._interleaver.requests:
+        for one in self._progress.requests:
             stored = self._stored.get(one.request.id)
             end = None if stored is None else stored.end
-            state = _state(one, end, rows_leave=bool(self._interleaver.rows_leave(one.request.id)))
+            state = _state(one, end, rows_leave=bool(self._windows.rows_leave(one.request.id)))
             out.append(self._statuses.of(one.request.id, one.dump, state, one.reason if end is not None else None, one=one))
         return bounded(out)
 
@@ -194,15 +136,3 @@ def _state(one: RequestedDump, stored: End | None, *, rows_leave: bool) -> str:
         return one.request.wanted.value if one.checked else "WAITING"
     has_begun = rows_leave or one.dump.rows or any(progress.started for progress in one.dump.left.values())
     return "RUNNING" if has_begun else "WAITING"
-
-
-def _require_use(request: DumpRequest, tables: Sequence[TableId]) -> None:
-    """Raise DefiniteError if a predicate matches no table: all rows of its table would
-    be dumped.
-    """
-    names = [str(table) for table in tables]
-    for text in request.predicate:
-        pattern = Pattern(text, ignore_case=True)
-        if not any(map(pattern.fullmatch, names)):
-            message = f"the predicate's pattern {text} matches none of the dump's tables ({', '.join(names[:NAMED_MAX])}); it is the whole of {names[0]}"
-            raise DefiniteError(message)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
+from typing import Protocol
 
 import structlog
 
@@ -24,14 +25,21 @@ from dblog.core.pressure import Pace
 from dblog.core.requested import next_table, readers_max, readers_wanted
 from dblog.errors import DefiniteError
 from dblog.model import TableId
-from dblog.readers.chunk import ChunkReader, Particulars
-from dblog.readers.contract import ChunkSource
-from dblog.readers.interleaved import Interleaver
-from dblog.readers.marks import MakeMarks, WrittenMarks
+from dblog.readers.chunk import ChunkReader
+from dblog.readers.chunknotes import ChunkNotes
+from dblog.readers.contract import Server
+from dblog.readers.dump_progress import DumpProgress
+from dblog.readers.logwatch import RowEstimates
+from dblog.readers.marks import MarkExchange
+from dblog.readers.modes import Modes
+from dblog.readers.open_windows import OpenWindows
 from dblog.readers.options import TABLES_NAMED_MAX, ReaderOptions
+from dblog.readers.restarts import Restarts
 from dblog.readers.schemas import Schemas
 from dblog.readers.sharing import Share
 from dblog.readers.standing_warnings import StandingWarnings
+from dblog.readers.tally import Tally
+from dblog.readers.task_threads import TaskThreads
 from dblog.readers.unrepaired import warn_of_sent_rows, warn_of_unrepaired
 
 log = structlog.get_logger(__name__)
@@ -46,43 +54,59 @@ _WITH_OTHERS = ""
 """Identity for a table that is read together with others, which is no dump's."""
 
 
+class OwnDumpEnds(Protocol):
+    """Task whose own dump ends (``running.Running``)."""
+
+    def own_dump_ended(self, dump: Dump | None) -> None:
+        """Note that the connector's own dump has ended, or that there is none, and that no further
+        one follows.
+        """
+
+
 class Dumping:
     """Dumps of one task.
 
-    ``spawn`` runs a function in a thread whose error ends the task. ``done`` is called when the
-    connector's own dump has ended and no further one follows. ``estimates`` returns rows of tables
-    by the server's statistics. ``warnings`` collects warnings for an operator; None discards them.
+    ``threads`` runs the readers; an error of one ends the task. ``task`` gets to know that the
+    connector's own dump has ended. ``exchange`` gives windows their marks in read-only mode; None
+    writes watermarks. ``warnings`` collects warnings for an operator; None discards them.
     """
 
     def __init__(
         self,
         *,
-        interleaver: Interleaver,
-        chunks: ChunkSource,
+        progress: DumpProgress,
+        windows: OpenWindows,
+        notes: ChunkNotes,
+        tally: Tally,
+        server: Server,
         schemas: Schemas,
         options: ReaderOptions,
         stopped: threading.Event,
-        spawn: Callable[[str, Callable[[], None]], None],
-        done: Callable[[Dump | None], None],
+        threads: TaskThreads,
+        task: OwnDumpEnds,
+        modes: Modes,
+        estimates: RowEstimates,
         clock: Clock,
-        particulars: Particulars | None = None,
-        marks: MakeMarks = WrittenMarks,
-        estimates: Callable[[], Mapping[TableId, int]] = dict,
+        exchange: MarkExchange | None = None,
         warnings: StandingWarnings | None = None,
     ) -> None:
         self._warnings = warnings or StandingWarnings()
         self._lists = 0
         """Number of lists of tables stored for the dump during this run."""
-        self._particulars = particulars
-        self._marks = marks
+        self._modes = modes
+        self._exchange = exchange
         self._estimates = estimates
-        self._interleaver = interleaver
-        self._chunks = chunks
+        self._progress = progress
+        self._windows = windows
+        self._notes = notes
+        self._tally = tally
+        self._restarts = Restarts(progress=progress, windows=windows)
+        self._server = server
         self._schemas = schemas
         self._options = options
         self._stopped = stopped
-        self._spawn = spawn
-        self._done = done
+        self._threads = threads
+        self._task = task
         self._clock = clock
         self._lock = threading.Condition()
         self._readers: dict[int, ChunkReader] = {}
@@ -103,9 +127,9 @@ class Dumping:
 
     def start(self) -> None:
         """Start readers for the tables that the dumps have left."""
-        dump = self._interleaver.dump
+        dump = self._progress.own
         if dump is None or dump.ended:
-            self._done(dump)
+            self._task.own_dump_ended(dump)
         self.start_readers()
 
     def start_readers(self) -> None:
@@ -114,35 +138,33 @@ class Dumping:
             if self._stopped.is_set():
                 return
             self._lock.notify_all()
-            dump, requests = self._interleaver.dump, self._interleaver.requests
-            pace = self._interleaver.pace
-            wanted = readers_wanted(dump, requests, own_readers_max=self._options.dump_threads, readers=pace.readers, parts=self._parts())
+            book, pace = self._progress.book, self._progress.pace
+            wanted = readers_wanted(
+                book.own, book.requests, own_readers_max=self._options.dump_threads, readers=pace.readers, parts=self._parts()
+            )
             free = [n for n in range(max(wanted, len(self._readers))) if n not in self._readers]
             for number in free[: max(0, wanted - len(self._readers))]:
                 if self._next() is None:
                     break
                 self._end_reported = False
                 reader = self._readers[number] = ChunkReader(
-                    connect=self._chunks.open_chunks,
-                    sql=self._chunks.chunk_sql,
-                    interleaver=self._interleaver,
-                    next_share=lambda number=number: self.next_share(number),  # type: ignore[misc]
-                    sharing=self,
+                    number,
+                    shares=self,
+                    server=self._server,
+                    progress=self._progress,
+                    windows=self._windows,
+                    notes=self._notes,
+                    tally=self._tally,
+                    schemas=self._schemas,
+                    modes=self._modes,
                     estimates=self._estimates,
-                    together=_Together(self, number),
-                    put_back=self.put_back,
-                    gives_way=self.gives_way,
-                    lets_others_pass=self.lets_others_pass,
-                    table_of=self._schemas.table,
-                    prepare=self._schemas.prepare,
-                    particulars=self._particulars,
                     watermark_name=f"{self._options.watermark_name}/{number}",
                     limits=self._options.chunk_limits,
-                    marks=self._marks,
+                    exchange=self._exchange,
                     retry_policy=self._options.retry_policy,
                     clock=self._clock,
                 )
-                self._spawn(f"dump-{number}", lambda reader=reader: self._read(reader))  # type: ignore[misc]
+                self._threads.spawn(f"dump-{number}", lambda reader=reader: self._read(reader))  # type: ignore[misc]
 
     def stop(self) -> None:
         """Tell every reader to end soon."""
@@ -160,7 +182,7 @@ class Dumping:
         """
         with self._lock:
             while (share := self._taken_share()) is None:
-                if self._stopped.is_set() or self._interleaver.stopping or not self._may_give():
+                if self._stopped.is_set() or self._progress.stopping or not self._may_give():
                     self._readers.pop(number, None)
                     self._together.pop(number, None)
                     return None
@@ -186,8 +208,8 @@ class Dumping:
             return share
         self._taken[table] = identity
         self._alone.discard(table)
-        self._interleaver.read_for(table, identity)
-        progress = self._interleaver.table_dump(table)
+        self._progress.change(lambda book: book.read_for(table, identity))
+        progress = self._progress.table(table)
         ranges = () if progress is None else progress.ranges
         share = Share(table, upto=ranges[0].upto if len(ranges) > 1 else None)
         self._shares[table] = [share]
@@ -213,7 +235,7 @@ class Dumping:
                 share.upto = at
                 return dump.split(table, upto=left.upto, at=at)
 
-            self._interleaver.change_table(table, split)
+            self._progress.change_table(table, split)
             self._lock.notify_all()
         self.start_readers()
 
@@ -226,7 +248,7 @@ class Dumping:
     def _free_parts(self, table: TableId) -> list[Key]:
         """Return the ends of the ranges that nobody reads, of a table that is being read."""
         shares = self._shares.get(table, ())
-        progress = self._interleaver.table_dump(table)
+        progress = self._progress.table(table)
         if progress is None or progress.ended or not shares or any(share.upto is None for share in shares):
             return []
         taken = {share.upto for share in shares}
@@ -252,8 +274,8 @@ class Dumping:
 
     def _readers_max(self, identity: str) -> int:
         """Return the number of readers that the dump may have now."""
-        most = readers_max(self._interleaver.requests, identity, own_readers_max=self._options.dump_threads)
-        return self._interleaver.pace.readers(most)
+        most = readers_max(self._progress.requests, identity, own_readers_max=self._options.dump_threads)
+        return self._progress.pace.readers(most)
 
     def _may_give(self) -> bool:
         """Return True if some reader may give a part away later.
@@ -263,17 +285,17 @@ class Dumping:
         for table, shares in self._shares.items():
             if not any(share.splits for share in shares) or not self._may_have_more(self._taken[table]):
                 continue
-            if self._interleaver.is_held(table) or self._interleaver.is_paused(table):
+            if self._windows.is_held(table) or self._progress.is_paused(table):
                 continue
-            progress = self._interleaver.table_dump(table)
+            progress = self._progress.table(table)
             if progress is not None and len(progress.ranges) > 0:
                 return True
         return False
 
     def pace(self, pace: Pace) -> None:
         """Set how hard dumps may read from now on."""
-        before = self._interleaver.pace
-        self._interleaver.set_pace(pace)
+        before = self._progress.pace
+        self._progress.set_pace(pace)
         if pace.step < before.step:
             self.start_readers()
         else:
@@ -284,7 +306,7 @@ class Dumping:
         """Return True if too many readers read now, and the share's reader is one of the newest
         that stop.
         """
-        if not self._interleaver.pace.step:
+        if not self._progress.pace.step:
             return False
         with self._lock:
             identity = self._taken.get(share.table)
@@ -313,17 +335,17 @@ class Dumping:
         they are read on their own.
         """
         with self._lock:
-            own, dump = self._together.setdefault(number, set()), self._interleaver.dump
+            own, dump = self._together.setdefault(number, set()), self._progress.own
             if dump is None or (found := self._next(reader=number)) is None or found[0] != INITIAL:
                 return []
             taken = self._all_taken()
             waiting = len(dump.left) - sum(table in dump.left for table in taken)
-            share = min(max(2, int(tables_max * self._interleaver.pace.share)), -(-waiting // self._options.dump_threads))
+            share = min(max(2, int(tables_max * self._progress.pace.share)), -(-waiting // self._options.dump_threads))
             apart = self._alone | self._put_off_now()
             candidates = (
                 table
                 for table, progress in dump.left.items()
-                if not (progress.started or table in taken or table in apart or self._interleaver.is_held(table))
+                if not (progress.started or table in taken or table in apart or self._windows.is_held(table))
             )
             tables = list(islice(candidates, share)) if share > 1 else []
             if len(tables) < 2:  # noqa: PLR2004
@@ -360,7 +382,7 @@ class Dumping:
             if not others:
                 del self._shares[table]
                 self._taken.pop(table, None)
-                self._interleaver.read_for(table, INITIAL)
+                self._progress.change(lambda book: book.read_for(table, INITIAL))
             self._lock.notify_all()
 
     def _next(self, *, reader: int | None = None, without: TableId | None = None) -> tuple[str, TableId] | None:
@@ -370,16 +392,16 @@ class Dumping:
         A table that is put off comes after all others. With ``without``, return only a table that
         is not put off, for the only reader of that table.
         """
-        pace = self._interleaver.pace
+        pace = self._progress.pace
         if pace.held:
             return None
-        put_off = self._put_off_now()
+        book, put_off = self._progress.book, self._put_off_now()
         taken = {table: of for table, of in self._all_taken(free=reader).items() if table != without}
 
         def found(is_held: Callable[[TableId], bool]) -> tuple[str, TableId] | None:
             return next_table(
-                self._interleaver.dump,
-                self._interleaver.requests,
+                book.own,
+                book.requests,
                 taken=taken,
                 held=is_held,
                 own_readers_max=self._options.dump_threads,
@@ -388,10 +410,10 @@ class Dumping:
                 has_part=lambda table: bool(self._free_parts(table)),
             )
 
-        first = found(lambda table: table in put_off or self._interleaver.is_held(table))
+        first = found(lambda table: table in put_off or self._windows.is_held(table))
         if first is not None or without is not None or not put_off:
             return first
-        return found(self._interleaver.is_held)
+        return found(self._windows.is_held)
 
     def _put_off_now(self) -> set[TableId]:
         now_s = self._clock.monotonic_s()
@@ -412,13 +434,13 @@ class Dumping:
 
     def _read(self, reader: ChunkReader) -> None:
         reader.run()
-        dump = self._interleaver.dump
+        dump = self._progress.own
         if dump is None or not dump.ended or self._stopped.is_set():
             return
         with self._lock:
             reported, self._end_reported = self._end_reported, True
         if not reported:
-            self._done(dump)
+            self._task.own_dump_ended(dump)
 
     def report(self) -> None:
         """Log the progress of the connector's own dump every ``REPORT_INTERVAL_S``."""
@@ -426,7 +448,7 @@ class Dumping:
         if now_s < self._report_due_s:
             return
         self._report_due_s = now_s + REPORT_INTERVAL_S
-        dump = self._interleaver.dump
+        dump = self._progress.own
         if dump is None or dump.ended:
             return
         log.info("dump runs", tables_done=dump.tables_done, tables_total=dump.tables_total, rows=dump.rows)
@@ -452,24 +474,24 @@ class Dumping:
         self._follow(changes)
         self._keep_waiting(changes)
         for table in reordered:
-            self._interleaver.begin_again(table, "its key sorts in another order")
+            self._restarts.restart(table, "its key sorts in another order")
         # Rows that went away without events may be in chunks that were sent already.
         emptied = dict.fromkeys(change.id for change in changes if isinstance(change, TruncateTable))
         if not self._options.unasked.of_removals:
             self._end_repairs(removed)
         for table in dict.fromkeys((*emptied, *rewritten, *removed)):
-            self._interleaver.begin_again(
+            self._restarts.restart(
                 table, "rows of it are gone, or have changed, without a trace in the log", only=_is_whole, own_repair=True
             )
         for change in changes:
             if isinstance(change, AlterTable):
-                self._interleaver.begin_again(change.table.id, "the column that it is read by may have other values", only=_by_surrogate)
+                self._restarts.restart(change.table.id, "the column that it is read by may have other values", only=_by_surrogate)
         # A TRUNCATE has a record of its own. If rows are to stay, a repair would remove them
         # unasked.
         repaired = {table: what for table, what in removed.items() if self._options.unasked.of_removals and table not in emptied}
         rewritten = {**repaired, **rewritten}
         if not self._options.redumps:  # the option is about rows dumped before; tables that joined have none
-            known, joined = 0 if (dump := self._interleaver.dump) is None else dump.joins, self._schemas.joined_numbers()
+            known, joined = 0 if (dump := self._progress.own) is None else dump.joins, self._schemas.joined_numbers()
             rewritten = {table: why for table, why in rewritten.items() if joined.get(table, 0) > known}
         missed = {change.table.id for change in changes if isinstance(change, AlterTable | CreateTable) and change.misses}
         if rewritten:
@@ -484,24 +506,24 @@ class Dumping:
 
         The history may now drop the table version that shows the joining.
         """
-        dump = self._interleaver.dump
+        dump = self._progress.own
         altered = [change.table.id for change in changes if isinstance(change, AlterTable)]
         if dump is None or not any(table in dump.left for table in altered):
             return
         joined = self._schemas.joined_numbers()
         if waits := [table for table in altered if table in joined]:
-            self._interleaver.change_dump(lambda d: None if d is None else d.waiting(waits))
+            self._progress.change_own(lambda d: None if d is None else d.waiting(waits))
 
     def _end_repairs(self, removed: Mapping[TableId, str]) -> None:
         """Let the connector's own dump bring the rows of these tables without removing any.
 
         A repair would also remove the rows that the statement removed.
         """
-        dump = self._interleaver.dump
+        dump = self._progress.own
         ended = [] if dump is None else [table for table in removed if table in dump.left and dump.repairs_table(table)]
         if dump is not None and ended:
             why = "a statement has taken rows of it that stay in the lake"
-            self._interleaver.read_all_again(ended, why, lambda d: (d or dump).without_repair(ended))
+            self._restarts.restart_many(ended, why, lambda d: (d or dump).without_repair(ended))
             warn_of_unrepaired(self._warnings, ended)
 
     def _repaired_unasked(self, tables: Collection[TableId], removed: Collection[TableId] = ()) -> frozenset[TableId]:
@@ -520,9 +542,7 @@ class Dumping:
         This dump is not optional, because it brings the skipped rows.
         """
         for table in tables:
-            self._interleaver.begin_again(
-                table, "its definition was in doubt, and with it the column that it is read by", only=_by_surrogate
-            )
+            self._restarts.restart(table, "its definition was in doubt, and with it the column that it is read by", only=_by_surrogate)
         again = {table: tables[table] for table in self._options.dump.of_parked(tables)}
         self.dump_again(again, repairs=self._repaired_unasked(again))  # deletes were skipped too
 
@@ -549,7 +569,7 @@ class Dumping:
 
     def _can_be_repaired(self, table: TableId) -> bool:
         version = self._schemas.table(table)
-        return version is None or (self._particulars or Particulars()).can_be_repaired(version)
+        return version is None or self._modes.can_be_repaired(version)
 
     def dump_again(
         self, rewritten: Mapping[TableId, str], *, repairs: Collection[TableId] = (), waits: Collection[TableId] = ()
@@ -570,12 +590,12 @@ class Dumping:
             return (dump or dump_of(self._options.run, ())).read_again(tables, repairs=repairs, waits=waits).with_join(number)
 
         if tables:
-            listed = self._listed(again(self._interleaver.dump))
-            self._interleaver.read_all_again(
+            listed = self._listed(again(self._progress.own))
+            self._restarts.restart_many(
                 tables, "its rows were rewritten", lambda dump: again(dump) if listed is None else replace(again(dump), listed=listed)
             )
         self.start_readers()
-        return frozenset(table for table in tables if table in repairs and self._particulars is not None and self._can_be_repaired(table))
+        return frozenset(table for table in tables if table in repairs and self._can_be_repaired(table))
 
     def _listed(self, dump: Dump) -> TableList | None:
         """Store a list of the dump's tables and return it, if many new ones have been added; else
@@ -596,9 +616,9 @@ class Dumping:
             match change:
                 case DropTable(ids):
                     for table in ids:
-                        self._interleaver.dropped(table)
+                        self._progress.drop(table)
                 case CreateTable(table) if not change.with_rows:
-                    self._interleaver.change_all(lambda d, t=table.id: d.created(t))  # type: ignore[misc]
+                    self._progress.create(table.id)
                 case RenameTable(pairs):
                     self.renamed(pairs)
                 case AlterTable(old, table) if table.id != old:
@@ -611,14 +631,14 @@ class Dumping:
         is.
         """
         pairs = tuple(pairs)
-        self._interleaver.rename_of_requests(pairs, self._options.selection.includes)
-        dump = self._interleaver.dump
+        self._restarts.rename_of_requests(pairs, self._options.selection.includes)
+        dump = self._progress.own
         again: tuple[TableId, ...] = ()
         if dump is not None:
             _, again = dump.renamed(pairs, self._is_dumped)
-            self._interleaver.change_dump(lambda d: None if d is None else d.renamed(pairs, self._is_dumped)[0])
+            self._progress.change_own(lambda d: None if d is None else d.renamed(pairs, self._is_dumped)[0])
         for table in again:
-            self._interleaver.read_again(table, "another table has its name", lambda d, t=table: None if d is None else d.restarted(t))  # type: ignore[misc]
+            self._restarts.restart_own(table, "another table has its name", lambda d, t=table: None if d is None else d.restarted(t))  # type: ignore[misc]
         self.start_readers()
 
     def _is_dumped(self, table: TableId) -> bool:
@@ -648,23 +668,6 @@ def _by_surrogate(request: DumpRequest) -> bool:
     No log row shows that a statement has changed that column's values.
     """
     return request.surrogate_key is not None
-
-
-class _Together:
-    """Tables that one reader reads together. Implements ``together.TablesWaiting``."""
-
-    def __init__(self, dumping: Dumping, number: int) -> None:
-        self._dumping = dumping
-        self._number = number
-
-    def take_together(self, tables_max: int) -> list[TableId]:
-        return self._dumping.take_together(self._number, tables_max)
-
-    def put_back(self, table: TableId) -> None:
-        self._dumping.give_back_together(self._number, (table,), alone=False)
-
-    def leave_alone(self, tables: Iterable[TableId]) -> None:
-        self._dumping.give_back_together(self._number, tables, alone=True)
 
 
 def refuse_incomplete(dump: Dump | None) -> None:

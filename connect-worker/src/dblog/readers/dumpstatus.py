@@ -6,7 +6,7 @@ statistics.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from itertools import chain, islice
 from typing import Any
 
@@ -17,8 +17,10 @@ from dblog.core.outlook import Outlook
 from dblog.core.requested import STOPPED, RequestedDump
 from dblog.core.watermark import WatermarkPosition
 from dblog.model import TableId
-from dblog.readers.chunknotes import Proof
-from dblog.readers.interleaved import Interleaver
+from dblog.readers.chunknotes import ChunkNotes, Proof
+from dblog.readers.governing import Governing
+from dblog.readers.logwatch import RowEstimates
+from dblog.readers.open_windows import OpenWindows
 
 TABLES_SHOWN_MAX = 200
 """Maximum number of tables in a dump's status, those under way first."""
@@ -32,15 +34,17 @@ class Statuses:
 
     def __init__(
         self,
-        interleaver: Interleaver,
         *,
-        estimates: Callable[[], Mapping[TableId, int]],
-        governor: Callable[[], dict[str, Any]],
+        windows: OpenWindows,
+        notes: ChunkNotes,
+        estimates: RowEstimates,
+        governing: Governing,
         clock: Clock,
     ) -> None:
-        self._interleaver = interleaver
+        self._windows = windows
+        self._notes = notes
         self._estimates = estimates
-        self._governor = governor
+        self._governing = governing
         self._clock = clock
         self._outlooks: dict[str, Outlook] = {}
         self._table_outlooks: dict[str, dict[TableId, Outlook]] = {}
@@ -55,7 +59,7 @@ class Statuses:
         self._outlooks.pop(identity, None)
         self._table_outlooks.pop(identity, None)
         self._at_rest.pop(identity, None)
-        self._interleaver.forget_notes(identity)
+        self._notes.forget(identity)
 
     def of(self, identity: str, dump: Dump, state: str, reason: str | None, *, one: RequestedDump | None = None) -> dict[str, Any]:
         """Return the status of one dump; ``one`` is its request, None for the
@@ -70,7 +74,7 @@ class Statuses:
         outlook = self._looked(identity, dump, state, left)
         estimated = None if left is None else dump.rows + left
         shown = list(islice(_shown(dump), TABLES_SHOWN_MAX))
-        leaving = self._interleaver.rows_leave(identity)
+        leaving = self._windows.rows_leave(identity)
         self._look_at_tables(identity, shown, runs=runs)
         status = {
             "id": identity,
@@ -90,7 +94,7 @@ class Statuses:
             "reason": reason
             or next((f"{table} waits: {why}" for table, why in troubles.items()), None)
             or next((progress.fault for progress in dump.failed), None),
-            "governor": self._governor() if runs else None,
+            "governor": self._governing.status() if runs else None,
             # The herder does not know a request that a signal has made.
             **({"request": one.request.to_json()} if one is not None and one.by_signal else {}),
             "tables": [
@@ -129,21 +133,21 @@ class Statuses:
         for progress in shown:
             if runs and progress.started and not progress.ended:
                 outlook = looked[progress.table] = known.get(progress.table) or Outlook()
-                estimated = self._estimates().get(progress.table)
+                estimated = self._estimates.rows.get(progress.table)
                 outlook.look(now_s, done=progress.rows, left=None if estimated is None else max(0, estimated - progress.rows))
 
     def _troubles(self, identity: str, dump: Dump, one: RequestedDump | None) -> dict[TableId, str]:
         """Return the reasons why tables that should be read wait."""
-        found = self._interleaver.troubles(identity)
+        found = self._windows.troubles(identity)
         return {table: why for table, why in found.items() if table in dump.left and (one is None or one.reads(table))}
 
     def _table(
         self, identity: str, progress: TableDump, one: RequestedDump | None, trouble: str | None, *, rows_leave: bool
     ) -> dict[str, Any]:
         name = str(progress.table)
-        estimated = self._estimates().get(progress.table)
+        estimated = self._estimates.rows.get(progress.table)
         outlook = self._table_outlooks[identity].get(progress.table)
-        chunks_open, read_again, proof = self._interleaver.notes(identity, progress.table)
+        chunks_open, read_again, proof = self._windows.notes(identity, progress.table)
         return {
             "table": name,
             "state": _state_of(progress, None if one is None else one.request.tables_wanted.get(name), rows_leave=rows_leave),
@@ -166,7 +170,7 @@ class Statuses:
 
     def _rows_left(self, dump: Dump) -> int | None:
         """Return the rows left by the statistics; None if a table has none."""
-        estimates = self._estimates()
+        estimates = self._estimates.rows
         if any(table not in estimates for table in dump.left):
             return None
         return sum(max(0, estimates[table] - progress.rows) for table, progress in dump.left.items())

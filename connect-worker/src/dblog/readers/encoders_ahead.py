@@ -14,11 +14,11 @@ import contextlib
 import contextvars
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dblog.codecs.rowplan import RowEncoder
 from dblog.model import Table, TableId
+from dblog.readers.records import Records
 
 THREADS = 8
 """Maximum number of threads if each asks for one table."""
@@ -47,14 +47,14 @@ class _Ahead:
 class EncodersAhead:
     """Encoders of one task that are built ahead.
 
-    ``build`` asks the registry; with ``together`` for many tables at a time. Callers of ``begin``
-    and ``forget`` hold a lock, so that the version they name is the table's present one.
+    ``records`` builds encoders, and asks the registry for many tables at a time if it can. Callers
+    of ``begin`` and ``forget`` hold a lock, so that the version they name is the table's present
+    one.
     """
 
-    def __init__(
-        self, build: Callable[[Sequence[Table]], Sequence[RowEncoder | None]], *, together: bool = False, threads: int | None = None
-    ) -> None:
-        self._build = build
+    def __init__(self, records: Records, *, threads: int | None = None) -> None:
+        self._records = records
+        together = records.registered_together
         self._tables_max = TOGETHER_MAX if together else 1
         self._threads_max = threads or (TOGETHER_THREADS if together else THREADS)
         self._threads = 0
@@ -124,7 +124,7 @@ class EncodersAhead:
         while some := self._next():
             # A failure here repeats in the log thread, which reports it.
             with contextlib.suppress(Exception):
-                for ahead, encoder in zip(some, self._build([ahead.table for ahead in some]), strict=True):
+                for ahead, encoder in zip(some, self._records.encoders([ahead.table for ahead in some]), strict=True):
                     ahead.encoder = encoder
             for ahead in some:
                 ahead.ended.set()

@@ -8,18 +8,24 @@ may not measure limits nothing, and the status says so.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
 
 from dblog.abort import Abort
 from dblog.clock import Clock
-from dblog.core.pressure import FREE, OF_SERVER, UNANSWERED_S, Governor, Limit, Pace
+from dblog.core.lograce import AT_END_BYTES
+from dblog.core.pressure import FREE, OF_SERVER, UNANSWERED_S, Governor, Limit
 from dblog.errors import DblogError
 from dblog.observe.numbers import named
 from dblog.readers.contract import LoadWatch, Server
+from dblog.readers.dump_progress import DumpProgress
+from dblog.readers.dumping import Dumping
+from dblog.readers.logwatch import Watch
 from dblog.readers.standing_warnings import StandingWarnings
+from dblog.readers.stream import LogStream
+from dblog.readers.tally import Tally
 
 log = structlog.get_logger(__name__)
 
@@ -28,23 +34,50 @@ LOOK_EVERY_S = 1.0
 STATES = ("free", "slowed", "held")
 
 
-class Governing:
-    """Pace control of one task's dumps.
+class TaskLoad:
+    """Measurements that a task itself makes of the pressure on its source."""
 
-    ``here`` returns what the task itself measures. ``log_left_s`` returns the seconds until the
-    source drops log that was not read, None if it will not. ``dumps`` returns True if there is
-    something to dump. ``pace`` is called with each decision.
-    """
+    def __init__(self, *, stream: LogStream, watch: Watch, tally: Tally, progress: DumpProgress) -> None:
+        self._stream = stream
+        self._watch = watch
+        self._tally = tally
+        self._progress = progress
+
+    @property
+    def has_dumps(self) -> bool:
+        """True if there is something to read for a dump now, if the source can bear it."""
+        book = self._progress.book
+        return (book.own is not None and not book.own.ended) or any(one.runs for one in book.requests)
+
+    @property
+    def log_left_s(self) -> float | None:
+        """Seconds until the source drops log that was not read; None if it will not."""
+        race = self._watch.race
+        return None if race is None else race.left_s
+
+    def measured(self) -> dict[Limit, float]:
+        """Return the measurements that the task itself makes.
+
+        A log that has been read except for a small rest is not late, whatever the clocks say.
+        """
+        watched, p95_ms = self._watch.state, self._tally.select_p95_ms()
+        at_end = watched is not None and watched[0].behind_bytes < AT_END_BYTES
+        out = {Limit.LOG_LAG: 0.0 if at_end else self._stream.behind_ms()}
+        if (race := self._watch.race) is not None:
+            out[Limit.LOG_RACE] = race.near
+        return out if p95_ms is None else {**out, Limit.STATEMENT_P95: p95_ms}
+
+
+class Governing:
+    """Pace control of one task's dumps. ``dumping`` reads at the pace that is decided."""
 
     def __init__(
         self,
         server: Server,
         *,
         limits: Mapping[Limit, float],
-        here: Callable[[], Mapping[Limit, float]],
-        log_left_s: Callable[[], float | None] = lambda: None,
-        dumps: Callable[[], bool],
-        pace: Callable[[Pace], None],
+        load: TaskLoad,
+        dumping: Dumping,
         stopped: threading.Event,
         clock: Clock,
         warnings: StandingWarnings | None = None,
@@ -52,10 +85,8 @@ class Governing:
         self._server = server
         self._limits = {Limit.LOG_RACE: 1.0, Limit.ANSWER: UNANSWERED_S, **limits}
         self._asked = [limit for limit in OF_SERVER if limit in limits]
-        self._here = here
-        self._log_left_s = log_left_s
-        self._dumps = dumps
-        self._pace = pace
+        self._load = load
+        self._dumping = dumping
         self._stopped = stopped
         self._clock = clock
         self._warnings = warnings or StandingWarnings()
@@ -86,8 +117,8 @@ class Governing:
         now_s = self._clock.monotonic_s()
         self._spent_s[self._governor.pace.state] += now_s - self._looked_s
         self._looked_s = now_s
-        if self._dumps():
-            measured = dict(self._here())
+        if self._load.has_dumps:
+            measured = self._load.measured()
             own_ms = measured.get(Limit.STATEMENT_P95, 0.0)
             measured |= self._ask()
             if Limit.STATEMENT_P95 in measured:
@@ -108,7 +139,7 @@ class Governing:
             "reason": None if cause is None else str(cause),
             "measured": None if cause is None else round(cause.measured, 3),
             "limit": None if cause is None else cause.most,
-            "log_left_s": None if (left_s := self._log_left_s()) is None else round(left_s),
+            "log_left_s": None if (left_s := self._load.log_left_s) is None else round(left_s),
             "missing": [f"{limit}: {why}" for limit, why in self._missing.items()],
         }
 
@@ -163,7 +194,7 @@ class Governing:
             return
         if pace.state != before.state:
             log.info("the pace of dumps changes", state=pace.state, reason=None if pace.cause is None else str(pace.cause))
-        self._pace(pace)
+        self._dumping.pace(pace)
 
     def _close(self) -> None:
         connection, self._connection = self._connection, None

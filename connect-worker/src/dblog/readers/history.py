@@ -270,3 +270,10 @@ class SchemaHistory:
 
 def _value(record: object) -> bytes | None:
     return None if record is None else json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+class StoredHistory(Protocol):
+    """The place where a connector's history is stored (``dialects.tasks.HistoryTopic``)."""
+
+    def open(self) -> SchemaHistory:
+        """Return the history. Raise an error if its place cannot be reached."""

@@ -8,19 +8,20 @@ before. A server that answers slowly is asked less often.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import structlog
 
 from dblog.abort import Abort
 from dblog.clock import Clock
-from dblog.core.dumps import Dump
 from dblog.core.lograce import LogLook, LogRace, Race
 from dblog.core.pressure import EASIER_BELOW, SLOWER_FROM
 from dblog.errors import DblogError
 from dblog.model import TableId
 from dblog.readers.contract import ESTIMATED_MAX, LogState, LogWatch, Progress, Server
+from dblog.readers.dump_progress import DumpProgress
 from dblog.readers.standing_warnings import StandingWarnings
+from dblog.readers.stream import LogStream
 
 log = structlog.get_logger(__name__)
 
@@ -42,31 +43,42 @@ renews its statistics.
 """
 
 
+class RowEstimates:
+    """Estimated rows of tables, by the server's statistics. Any thread may read and learn."""
+
+    def __init__(self) -> None:
+        self.rows: Mapping[TableId, int] = {}
+
+    def learn(self, rows: Mapping[TableId, int]) -> None:
+        """Add estimates, or replace older ones of the same tables."""
+        self.rows = {**self.rows, **rows}
+
+
 class Watch:
     """Watch over the server's log for one task.
 
-    ``read`` returns the position of the reader, ``stored`` is the stored position. ``dump`` returns
-    the tables left to dump, ``read_bytes`` the bytes of log read so far.
+    ``stream`` reads the log, ``stored`` is the stored position. ``estimates`` gets the rows of the
+    tables that the dumps of ``progress`` have left to read.
     """
 
     def __init__(
         self,
         server: Server,
         *,
-        read: Callable[[], Progress],
+        stream: LogStream,
         stored: Progress,
-        dump: Callable[[], Dump | None],
-        read_bytes: Callable[[], int] = lambda: 0,
+        progress: DumpProgress,
+        estimates: RowEstimates,
         stopped: threading.Event,
         interval_s: float,
         clock: Clock,
         warnings: StandingWarnings | None = None,
     ) -> None:
         self._server = server
-        self._read = read
+        self._stream = stream
         self._stored = stored
-        self._dump = dump
-        self._read_bytes = read_bytes
+        self._progress = progress
+        self._estimates = estimates
         self._log_race = LogRace()
         self._race = Race()
         self._warned = False
@@ -79,8 +91,6 @@ class Watch:
         self._state: tuple[LogState, int] | None = None
         self._fresh_s = 0.0
         self._estimated: tuple[frozenset[TableId], float] = frozenset(), 0.0
-        self.estimates: Mapping[TableId, int] = {}
-        """Estimated rows of the dump's tables, by the server's statistics."""
         self.failures = 0
         self._reported = False
 
@@ -96,10 +106,6 @@ class Watch:
         answer.
         """
         return None if self.state is None else self._race
-
-    def learn(self, estimates: Mapping[TableId, int]) -> None:
-        """Add estimated rows that another question has returned."""
-        self.estimates = {**self.estimates, **estimates}
 
     def run(self) -> None:
         """Ask until the task stops."""
@@ -122,7 +128,7 @@ class Watch:
             if connection is None:
                 connection = self._connection = self._server.open_watch(self._abort)
             self._estimate(connection)
-            state = connection.look(self._read(), self._stored)
+            state = connection.look(self._stream.progress, self._stored)
             took_s = self._clock.monotonic_s() - began_s
             pause_s = max(self._interval_s, took_s / SHARE_MAX)
             self._fresh_s = max(FRESH_INTERVALS * self._interval_s, pause_s + took_s + ANSWER_S)
@@ -138,7 +144,7 @@ class Watch:
     def _look_at_race(self, state: LogState) -> None:
         look = LogLook(
             at_s=self._clock.monotonic_s(),
-            read_bytes=self._read_bytes(),
+            read_bytes=self._stream.counts().bytes,
             behind_bytes=state.behind_bytes,
             needed_bytes=state.needed_bytes,
             age_s=state.stored_age_s,
@@ -172,15 +178,15 @@ class Watch:
         """Read statistics of the tables left to dump if some are new or the last statistics are
         old.
         """
-        dump = self._dump()
-        if dump is None or dump.ended or len(dump.left) > ESTIMATED_MAX:
+        left = self._progress.book.left
+        if not left or len(left) > ESTIMATED_MAX:
             return
         tables, asked_s = self._estimated
-        wanted, now_s = frozenset(dump.left), self._clock.monotonic_s()
+        wanted, now_s = frozenset(left), self._clock.monotonic_s()
         if wanted <= tables and now_s - asked_s < ESTIMATES_AGAIN_S:
             return
         self._estimated = wanted | tables, now_s
-        self.estimates = {**self.estimates, **connection.row_estimates(sorted(wanted))}
+        self._estimates.learn(connection.row_estimates(sorted(wanted)))
 
     def _close(self) -> None:
         connection, self._connection = self._connection, None

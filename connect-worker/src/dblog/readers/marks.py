@@ -15,7 +15,7 @@ has an earlier low mark than the chunks read before it. # I9
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
@@ -24,9 +24,15 @@ from dblog.core.openings import Openings
 from dblog.core.timeline import Position
 from dblog.core.watermark import Ticket, WatermarkPosition
 from dblog.errors import TransientError
+from dblog.model import TableId
 from dblog.ports import DumpConnection
 from dblog.readers.contract import Progress
+from dblog.readers.open_windows import OpenWindows
+from dblog.readers.order import Order
 from dblog.readers.proof import read_behind_watermark, snapshot_behind
+from dblog.readers.schemas import Schemas
+from dblog.readers.stream import OpenLog
+from dblog.readers.tally import Tally
 
 Found = TypeVar("Found")
 
@@ -48,19 +54,16 @@ class WindowMarks(Protocol):
         """Close the window, whose rows have been submitted."""
 
 
-MakeMarks = Callable[[str, threading.Event, Callable[[], None]], WindowMarks]
-"""(name of the reader's watermark row, event that stops it, function to call for each snapshot that
-proves nothing).
-"""
-
-
 class WrittenMarks:
-    """Marks as rows of the watermark table. Implements ``WindowMarks``."""
+    """Marks as rows of the watermark table. Implements ``WindowMarks``.
 
-    def __init__(self, name: str, stopped: threading.Event, retried: Callable[[], None]) -> None:
+    ``name`` is the reader's watermark row. ``tally`` counts snapshots that prove nothing.
+    """
+
+    def __init__(self, name: str, stopped: threading.Event, tally: Tally) -> None:
         self._name = name
         self._stopped = stopped
-        self._retried = retried
+        self._tally = tally
 
     def behind_low(self, connection: DumpConnection, ticket: Ticket, read: Callable[[], Found]) -> Found:
         """Commit the low watermark, and find it in the snapshot."""
@@ -72,7 +75,7 @@ class WrittenMarks:
             token=ticket.low_token,
             wanted_for=f"below a chunk of {ticket.table}",
             stopped=self._stopped,
-            retried=self._retried,
+            retried=self._tally.proof_retried,
         )
 
     def high(self, connection: DumpConnection, ticket: Ticket) -> None:
@@ -83,18 +86,15 @@ class WrittenMarks:
 class MarkExchange:
     """Meeting point of chunk threads and log thread in read-only mode.
 
-    ``watermark`` is called with each mark that the log reaches. ``later`` returns True if a window,
-    and those with the same pair of marks, must open only after a given position.
+    ``order`` gets each mark that the log reaches. ``log`` wakes a log thread that waits for the
+    log.
     """
 
-    def __init__(
-        self,
-        watermark: Callable[[str, WatermarkPosition], None],
-        later: Callable[[Ticket, Position], bool] = lambda _ticket, _position: False,
-        openings: Openings | None = None,
-    ) -> None:
-        self._watermark = watermark
-        self._later = later
+    def __init__(self, *, order: Order, windows: OpenWindows, schemas: Schemas, log: OpenLog, openings: Openings | None = None) -> None:
+        self._order = order
+        self._windows = windows
+        self._schemas = schemas
+        self._log = log
         self._openings = openings or Openings()
         self._numbering = threading.Lock()
         """Lock around the numbering, held briefly, so that storing an offset does not wait for the
@@ -112,13 +112,6 @@ class MarkExchange:
         self._changed = threading.Condition()
         self._awaited: AwaitedMarks[Any] = AwaitedMarks()
         self._given: dict[int, Progress] = {}
-        self.wake: Callable[[], None] = lambda: None
-        """Function that wakes a log thread that waits for the log."""
-
-    def marks(self, name: str, stopped: threading.Event, retried: Callable[[], None]) -> WindowMarks:
-        """Return the marks of a chunk reader; this method is a ``MakeMarks``."""
-        del name
-        return ReadMarks(self, stopped, retried)
 
     # ---- offsets
 
@@ -131,7 +124,7 @@ class MarkExchange:
         """Note that an offset with this ``dblog_windows`` field is stored."""
         with self._numbering:
             self._openings.stored(ahead)
-        self.wake()
+        self._log.wake()
 
     # ---- chunk threads
 
@@ -142,7 +135,7 @@ class MarkExchange:
         """
         with self._changed:
             self._wants_here = True
-        self.wake()
+        self._log.wake()
         with self._changed:
             while self._here is None:
                 if stopped.is_set():
@@ -163,7 +156,7 @@ class MarkExchange:
         """
         with self._changed:
             self._awaited.want_low(ticket)
-        self.wake()
+        self._log.wake()
         with self._changed:
             try:
                 while ticket.number not in self._given:
@@ -180,15 +173,16 @@ class MarkExchange:
         """Close the window when the log has reached the mark."""
         with self._changed:
             self._awaited.want_high(ticket, mark)
-        self.wake()
+        self._log.wake()
 
     # ---- the log thread
 
-    def passed(self, at: Progress, *, between: bool, quiet: bool) -> None:
+    def passed(self, at: Progress, *, between: bool, quiet: bool, not_before: Mapping[TableId, Position]) -> None:
         """Open and close windows at the position that the log has reached.
 
         ``between`` is True if nothing after it has been passed on, not even a part of a
-        transaction. ``quiet`` is True if the log has nothing more at the moment.
+        transaction. ``quiet`` is True if the log has nothing more at the moment. ``not_before`` are
+        tables with a dump that has to show everything up to a later position.
         """
         if self._openings.begin_again_further_on:
             with self._numbering:
@@ -204,28 +198,42 @@ class MarkExchange:
             if self._first is not None and at.has_come_to(self._first, quiet=quiet):
                 self._first = None
             between = between and self._first is None and self._openings.may_begin
-            opening = self._awaited.take_lows(between=between, follows=lambda ticket: not self._later(ticket, at.sequence))
+            opening = self._awaited.take_lows(
+                between=between, follows=lambda ticket: not self._opens_later(ticket, at.sequence, not_before)
+            )
         with self._numbering:
             last = self._openings.last(at.sequence)
             numbers = [self._openings.number(at.sequence) for _ in opening]
         for ticket in closing:
-            self._watermark(ticket.high_token, _position(at, last))
+            self._order.watermark(ticket.high_token, _position(at, last))
         for ticket, number in zip(opening, numbers, strict=True):
-            self._watermark(ticket.low_token, _position(at, number))
+            self._order.watermark(ticket.low_token, _position(at, number))
         if opening:
             copy = at.copy()
             with self._changed:
                 self._given.update({ticket.number: copy for ticket in opening})
                 self._changed.notify_all()
 
+    def _opens_later(self, ticket: Ticket, position: Position, not_before: Mapping[TableId, Position]) -> bool:
+        """Return True if a window opened at this position would miss rows of its table.
+
+        Rows of the table are ignored up to a later position, or a dump was ordered to bring them up
+        to one. A written watermark comes after that position anyway.
+        """
+        tables = self._windows.tables_between(ticket)
+        return any(self._schemas.passes_over(table, position) or position < not_before.get(table, (0, 0)) for table in tables)
+
 
 class ReadMarks:
-    """Marks as positions of the log. Implements ``WindowMarks``."""
+    """Marks as positions of the log. Implements ``WindowMarks``.
 
-    def __init__(self, exchange: MarkExchange, stopped: threading.Event, retried: Callable[[], None]) -> None:
+    ``tally`` counts snapshots that prove nothing.
+    """
+
+    def __init__(self, exchange: MarkExchange, stopped: threading.Event, tally: Tally) -> None:
         self._exchange = exchange
         self._stopped = stopped
-        self._retried = retried
+        self._tally = tally
 
     def behind_low(self, connection: DumpConnection, ticket: Ticket, read: Callable[[], Found]) -> Found:
         """Open the window at the log's position, and take a snapshot that shows everything before
@@ -233,11 +241,11 @@ class ReadMarks:
         """
         if not self._exchange.may_ask:
             here = self._exchange.here(self._stopped)
-            with snapshot_behind(connection, here, wanted_for=str(ticket.table), stopped=self._stopped, retried=self._retried):
+            with snapshot_behind(connection, here, wanted_for=str(ticket.table), stopped=self._stopped, retried=self._tally.proof_retried):
                 pass  # it shows which server the snapshots come from; only then the log's end means something
             self._exchange.first_behind(connection.log_end())
         low = self._exchange.low(ticket, self._stopped)
-        with snapshot_behind(connection, low, wanted_for=str(ticket.table), stopped=self._stopped, retried=self._retried):
+        with snapshot_behind(connection, low, wanted_for=str(ticket.table), stopped=self._stopped, retried=self._tally.proof_retried):
             return read()
 
     def high(self, connection: DumpConnection, ticket: Ticket) -> None:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from itertools import chain, islice
 
 from dblog.clock import Clock
 from dblog.core.dumps import Dump, TableDump
 from dblog.model import TableId
 from dblog.observe.numbers import OTHER, named
+from dblog.readers.dump_progress import DumpProgress
+from dblog.readers.dumpdesk import DumpDesk
 from dblog.readers.governing import Governing
-from dblog.readers.interleaved import Interleaver
-from dblog.readers.logwatch import Watch
+from dblog.readers.logwatch import RowEstimates, Watch
+from dblog.readers.open_windows import OpenWindows
 from dblog.readers.queue import BlockingQueue
 from dblog.readers.schemas import Schemas
 from dblog.readers.signals import SignalDesk
 from dblog.readers.stream import LogStream
+from dblog.readers.tally import Tally
 from dblog.transforms.stage import TransformStage
 
 RATE_OVER_S = 60.0
@@ -34,12 +36,15 @@ class RunningNumbers:
         *,
         stream: LogStream,
         queue: BlockingQueue,
-        interleaver: Interleaver,
+        progress: DumpProgress,
+        windows: OpenWindows,
+        tally: Tally,
         schemas: Schemas,
         watch: Watch,
+        estimates: RowEstimates,
         governing: Governing,
         signals: SignalDesk,
-        eta_error: Callable[[], float | None],
+        desk: DumpDesk,
         queue_limits: tuple[int, int],
         recovery: dict[str, float],
         tables_max: int,
@@ -49,17 +54,20 @@ class RunningNumbers:
         self._stage = stage
         self._stream = stream
         self._queue = queue
-        self._interleaver = interleaver
+        self._progress = progress
+        self._windows = windows
+        self._tally = tally
         self._schemas = schemas
         self._watch = watch
+        self._estimates = estimates
         self._governing = governing
         self._signals = signals
-        self._eta_error = eta_error
+        self._desk = desk
         self._queue_limits = queue_limits
         self._recovery = recovery
         self._tables_max = tables_max
         self._clock = clock
-        dump = interleaver.dump
+        dump = progress.own
         self._dump_began_s = None if dump is None or dump.ended else clock.monotonic_s()
         self._dump_began_us = clock.now_us()
         self._dump_ended_s: float | None = None
@@ -75,8 +83,8 @@ class RunningNumbers:
             **self._of_log(now_s),
             **self._of_transforms(),
             **self._of_server(),
-            **self._interleaver.window_numbers(),
-            **self._interleaver.tally.numbers(),
+            **self._windows.numbers(),
+            **self._tally.numbers(),
             **self._of_dump(now_s, now_us),
             **self._governing.numbers(),
             "signals_total": float(self._signals.taken_total),
@@ -189,7 +197,7 @@ class RunningNumbers:
     # ---- the dump
 
     def _of_dump(self, now_s: float, now_us: int) -> dict[str, float]:
-        dump = self._interleaver.dump
+        dump = self._progress.own
         if dump is None:
             return {}
         out = {
@@ -200,7 +208,7 @@ class RunningNumbers:
             "dump_bytes_total": float(dump.bytes),
             "dump_running": float(not dump.ended),
         }
-        chunk_at_us = self._interleaver.tally.chunk_at_us
+        chunk_at_us = self._tally.chunk_at_us
         if dump.ended:
             self._dump_ended_s = self._dump_ended_s or now_s
             self._tables_at.clear()
@@ -227,13 +235,13 @@ class RunningNumbers:
             out["dump_rows_estimated"] = float(dump.rows + left)
             if rate > 0:
                 out["dump_eta_seconds"] = left / rate
-        if (error := self._eta_error()) is not None:
+        if (error := self._desk.eta_error()) is not None:
             out["dump_eta_error_ratio"] = error
         return out
 
     def _left(self, dump: Dump) -> int | None:
         """Return the rows left to read by the statistics; None if a table has none."""
-        estimates = self._watch.estimates
+        estimates = self._estimates.rows
         if not estimates or any(table not in estimates for table in dump.left):
             return None
         return sum(max(0, estimates[table] - progress.rows) for table, progress in dump.left.items())
@@ -259,7 +267,7 @@ class RunningNumbers:
         name = str(progress.table)
         out = {named("dump_table_rows", name): float(progress.rows), named("dump_table_chunks", name): float(progress.chunks)}
         out[named("dump_table_bytes", name)] = float(progress.bytes)
-        estimated = self._watch.estimates.get(progress.table)
+        estimated = self._estimates.rows.get(progress.table)
         if estimated is not None:
             out[named("dump_table_rows_estimated", name)] = float(estimated)
             since_s, rows = self._tables_at[progress.table]

@@ -11,7 +11,7 @@ come since, and loses nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import structlog
 
@@ -20,7 +20,8 @@ from dblog.core.requested import Requests, requests_to_text
 from dblog.core.timeline import Position
 from dblog.model import OffsetMap
 from dblog.readers.contract import Progress
-from dblog.readers.interleaved import Step
+from dblog.readers.marks import MarkExchange
+from dblog.readers.order import Step
 from dblog.readers.standing_warnings import StandingWarnings
 
 log = structlog.get_logger(__name__)
@@ -83,8 +84,9 @@ class SourceOffset:
 
     ``unreported`` is the number of batches with the schemas of the start, which come before all
     others. Until they are acknowledged, the offset has ``dblog_unreported``, and a run that begins
-    with it reports them again. ``windows`` returns the value of ``dblog_windows``, 0 to leave it
-    out. ``warnings`` collects warnings for an operator; None discards them.
+    with it reports them again. ``windows`` is the value of ``dblog_windows``, 0 to leave it out;
+    with ``exchange``, which numbers windows, that has the value. ``warnings`` collects warnings for
+    an operator; None discards them.
     """
 
     def __init__(
@@ -94,11 +96,13 @@ class SourceOffset:
         dump: Dump | None,
         unreported: int = 0,
         requests: Requests | None = None,
-        windows: Callable[[], int] = lambda: 0,
+        windows: int = 0,
+        exchange: MarkExchange | None = None,
         warnings: StandingWarnings | None = None,
     ) -> None:
         self._warnings = warnings or StandingWarnings()
         self._windows = windows
+        self._exchange = exchange
         self._progress = progress
         self._dump = dump
         self._dump_text: str | None = None
@@ -133,7 +137,7 @@ class SourceOffset:
 
     def advance(self, step: object) -> None:
         """Take the step of one batch."""
-        assert isinstance(step, Step), "the interleaver makes the steps"
+        assert isinstance(step, Step), "the order makes the steps"
         self._unreported = max(0, self._unreported - 1)
         for position in step.log_offsets:
             self._progress.advance(position)
@@ -151,7 +155,7 @@ class SourceOffset:
             if self._dump_text is None:  # made here, at most once per offset instead of once per batch
                 self._dump_text = dump_to_text(self._dump)
             out["dblog_dump"] = self._dump_text
-        if windows := self._windows():
+        if windows := self._windows if self._exchange is None else self._exchange.to_store():
             out[WINDOWS] = windows
         if self._unreported:
             out[UNREPORTED] = True

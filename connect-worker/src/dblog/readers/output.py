@@ -1,6 +1,6 @@
 """Destination of the log's content.
 
-Rows and watermarks go to the interleaver, events become records, and rows that only a dump can
+Rows and watermarks go into the order of what leaves, events become records, and rows that only a dump can
 bring are ordered from the dump.
 """
 
@@ -10,14 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from dblog.core.changes import TruncateTable
+from dblog.core.timeline import Position
 from dblog.core.watermark import WatermarkPosition
 from dblog.model import Segment, TableId
 from dblog.readers.contract import Progress, SchemaReports
+from dblog.readers.dump_progress import DumpProgress
 from dblog.readers.dumping import Dumping
-from dblog.readers.interleaved import Interleaver
 from dblog.readers.items import LogRows, OtherRecord, Signals, Statement
 from dblog.readers.marks import MarkExchange
+from dblog.readers.open_windows import OpenWindows
 from dblog.readers.options import ReaderOptions
+from dblog.readers.order import Order
 from dblog.readers.patience import Patience
 from dblog.readers.records import Records
 from dblog.readers.removed_rows import RemovedRows
@@ -38,7 +41,9 @@ class LogOutput:
     def __init__(
         self,
         *,
-        interleaver: Interleaver,
+        order: Order,
+        windows: OpenWindows,
+        progress: DumpProgress,
         dumping: Dumping,
         records: Records,
         schemas: Schemas,
@@ -54,7 +59,9 @@ class LogOutput:
         self._removed = removed
         self._signals = signals
         self._exchange = exchange
-        self._interleaver = interleaver
+        self._order = order
+        self._windows = windows
+        self._progress = progress
         self._dumping = dumping
         self._records = records
         self._schemas = schemas
@@ -67,11 +74,11 @@ class LogOutput:
     def first(self) -> None:
         """Send the records that come before the log's, once."""
         for report in self._first:
-            self._interleaver.extra([self._made(lambda report=report: self._records.first_schema(self._began, report))])  # type: ignore[misc]
+            self._order.extra([self._made(lambda report=report: self._records.first_schema(self._began, report))])  # type: ignore[misc]
 
     def moved(self, position: object) -> None:
         """Note the position that the log has reached; the next batch carries it."""
-        self._interleaver.moved(position)
+        self._order.moved(position)
 
     def rows(self, item: LogRows) -> None:
         """Send rows in the order of the log."""
@@ -84,28 +91,28 @@ class LogOutput:
             borders = self._made(lambda: self._records.borders(item.borders))
             segments.append(borders)  # after the rows: a reader that meets an END has most of its rows already
             size_bytes += sum(len(part) for part in (*borders.keys, *borders.values) if part is not None)
-        self._interleaver.rows(segments, records=item.records, size_bytes=size_bytes, source_ts_us=item.source_ts_us, lacking=item.lacking)
+        self._order.rows(segments, records=item.records, size_bytes=size_bytes, source_ts_us=item.source_ts_us, lacking=item.lacking)
 
     def watermark(self, name: str, token: str, at: WatermarkPosition) -> None:
         """Take a row of the watermark table; ignore those of other connectors and earlier runs."""
         if name.startswith(f"{self._options.watermark_name}/"):
-            self._interleaver.watermark(token, at)
+            self._order.watermark(token, at)
 
     @property
     def chunk_rows_wait(self) -> bool:
         """True while rows of closed windows have not left."""
-        return self._interleaver.chunk_rows_wait
+        return self._order.chunk_rows_wait
 
     def send_chunk_rows(self, *, waited_max_s: float | None = None) -> bool:
         """Send rows of closed windows if there is room, or if none has left for ``waited_max_s``.
 
         Return True if some were sent.
         """
-        return self._interleaver.send_chunk_rows(waited_max_s=waited_max_s)
+        return self._order.send_chunk_rows(waited_max_s=waited_max_s)
 
     def send_all_chunk_rows(self) -> None:
         """Send all rows of closed windows."""
-        self._interleaver.send_all_chunk_rows()
+        self._order.send_all_chunk_rows()
 
     def signals(self, item: Signals) -> None:
         """Take the rows of a signal table; the batch with their position carries what
@@ -116,19 +123,19 @@ class LogOutput:
 
     def other(self, item: OtherRecord) -> None:
         """Send a record that belongs to no table."""
-        self._interleaver.extra([self._made(lambda: self._records.other(item))])
+        self._order.extra([self._made(lambda: self._records.other(item))])
 
-    def passed(self, at: Progress, *, between: bool, quiet: bool) -> None:
+    def passed(self, at: Progress, *, between: bool, quiet: bool, not_before: Mapping[TableId, Position]) -> None:
         """Open and close the windows whose marks ``at`` has reached."""
         if self._exchange is not None:
-            self._exchange.passed(at, between=between, quiet=quiet)
+            self._exchange.passed(at, between=between, quiet=quiet, not_before=not_before)
 
     def statement(self, statement: Statement, done: StatementDone) -> None:
         """Pass on that tables have changed: discard windows, adapt dumps, and send schema-change
         records.
         """
         for table in {*done.touched, *done.rewritten}:
-            self._interleaver.table_changed(table, "DDL inside the window")
+            self._windows.table_changed(table, "DDL inside the window")
         repaired = self._dumping.tables_changed(done.changes, done.rewritten, done.reordered, done.removed)
         if done.unparked:
             self._dumping.tables_back(done.unparked)
@@ -137,36 +144,36 @@ class LogOutput:
             self._removed.take_back(done.gone)
             reported = {*repaired, *(segment.table for segment in truncates)}
             self._removed.removed({table: what for table, what in done.removed.items() if table not in reported})
-        self._interleaver.extra([*truncates, *self._made(lambda: self._schema_changes(statement, done))])
+        self._order.extra([*truncates, *self._made(lambda: self._schema_changes(statement, done))])
 
     def heartbeat(self) -> None:
         """Send a heartbeat."""
-        self._interleaver.extra([self._made(self._records.heartbeat)])
+        self._order.extra([self._made(self._records.heartbeat)])
 
     def push(self) -> None:
         """Send the position and the state of dumps without a record."""
-        self._interleaver.extra([])
+        self._order.extra([])
 
     @property
     def dump_moved(self) -> bool:
         """True if no batch has carried the newest state of dumps yet."""
-        return self._interleaver.dump_moved
+        return self._progress.moved
 
     def has_overdue(self, *, submitted_before_s: float) -> bool:
         """Return True if a window submitted before ``submitted_before_s`` waits for its high
         watermark.
         """
-        return self._interleaver.has_overdue(submitted_before_s=submitted_before_s)
+        return self._windows.has_overdue(submitted_before_s=submitted_before_s)
 
     def read_overdue_again(self, *, submitted_before_s: float) -> None:
         """Discard the windows submitted before ``submitted_before_s``; their watermarks will not
         come.
         """
-        self._interleaver.read_overdue_again(submitted_before_s=submitted_before_s)
+        self._windows.read_overdue_again(submitted_before_s=submitted_before_s)
 
     def hold(self, tables: frozenset[TableId], reason: str) -> None:
         """Replace the set of held tables: discard their windows and refuse new ones."""
-        if self._interleaver.hold(tables, reason):
+        if self._windows.hold(tables, reason):
             self._dumping.start_readers()
 
     def must_dump(self, tables: Iterable[TableId] | None, why: str, *, repairs: bool = False) -> None:

@@ -39,8 +39,8 @@ from dblog.errors import DblogError, DefiniteError
 from dblog.kafka.converters import Converter, UnframedAvro
 from dblog.kafka.frames import frames, registers_together
 from dblog.model import Headers, Segment, Table, TableId
+from dblog.readers.chunk_read import ChunkMarker
 from dblog.readers.contract import Progress, RowPlans
-from dblog.readers.interleaved import ChunkMarker
 from dblog.readers.items import OtherRecord
 from dblog.readers.notification_size import smaller_notifications
 from dblog.readers.reserved_topics import state_topics

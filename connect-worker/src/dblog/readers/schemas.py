@@ -35,7 +35,8 @@ import structlog
 
 from dblog.codecs.fingerprint import Fingerprints
 from dblog.codecs.plan import RowContext
-from dblog.codecs.rowplan import Chunk, Op, ReadOp, Records, RowEncoder
+from dblog.codecs.rowplan import Chunk, Op, ReadOp, RowEncoder
+from dblog.codecs.rowplan import Records as EncodedRows
 from dblog.core.changes import AlterTable, Change, CreateTable, Ignored, RenameTable, TruncateTable, Unknown, tables_of
 from dblog.core.crosscheck import Agreed, Mismatch, Repaired, Seen, cross_check
 from dblog.core.key_order import reordered
@@ -48,6 +49,9 @@ from dblog.readers.debezium_history import LoggedStatement
 from dblog.readers.encoders_ahead import EncodersAhead
 from dblog.readers.history import SchemaHistory
 from dblog.readers.items import IGNORED_FOR_NOW, ROWS_PARKED, IgnoredForNow, RowsParked
+from dblog.readers.options import ReaderOptions
+from dblog.readers.patience import Patience
+from dblog.readers.records import Records
 from dblog.readers.topics import SharedTopicWarnings
 
 log = structlog.get_logger(__name__)
@@ -93,7 +97,7 @@ class PassedOver:
             table=SimpleNamespace(id=table, columns=(), indexes=(), key=()), topic="", skipped_operations=(), key=(), columns=()
         )
 
-    def encode_rows(self, op: Op, body: bytes, context: RowContext, *, version: int | None = None, skip_rows: int = 0) -> Records:  # noqa: ARG002 - RowEncoder's
+    def encode_rows(self, op: Op, body: bytes, context: RowContext, *, version: int | None = None, skip_rows: int = 0) -> EncodedRows:  # noqa: ARG002 - RowEncoder's
         """Return no records, and count the event."""
         self._count()
         if not self._is_reported:
@@ -124,19 +128,14 @@ class PassedOver:
 class Schemas:
     """Schemas of one task.
 
-    - ``includes`` returns True for a captured table.
-    - ``patience`` repeats a call while a broker or server is away.
-    - ``filtered`` returns True for a statement to leave out of the history
-      (schema.history.internal.ddl.filter). Its changes are still applied.
-    - ``dumps`` returns True if a dump may bring rows of the table that were skipped; ``goes_on`` is
-      True if the task continues without these rows otherwise.
+    - ``options`` select the captured tables, and those that a dump may bring. A statement that they
+      filter (schema.history.internal.ddl.filter) is left out of the history; its changes are still
+      applied.
+    - ``records`` builds encoders, and ``patience`` repeats a call while a broker or server is away.
     - ``left_out`` is called with each table whose rows are skipped for now, when ``resolve`` asks
-      for
-      it.
-    - ``dumps_new`` returns True if a table that is new to the connector is dumped.
+      for it.
     - ``joins`` is the number of the last joining that the dump has included.
-    - ``ahead`` builds encoders for tables that will be dumped; unlike ``build_encoder`` it does not
-      wait for a registry.
+    - ``ahead`` builds encoders for tables that will be dumped, without waiting for a registry.
     """
 
     def __init__(
@@ -145,15 +144,11 @@ class Schemas:
         timeline: Timeline,
         history: SchemaHistory,
         log_schemas: LogSchemas,
-        includes: Callable[[TableId], bool],
-        build_encoder: Callable[[Table], RowEncoder],
-        filtered: Callable[[str], bool] = lambda _: False,
-        dumps: Callable[[TableId], bool] = lambda _: True,
-        goes_on: bool = False,
-        patience: Callable[[Callable[[], Any]], Any] = lambda call: call(),
+        options: ReaderOptions,
+        records: Records,
+        patience: Patience,
         left_out: Callable[[TableId], None] = lambda _: None,
         ahead: EncodersAhead | None = None,
-        dumps_new: Callable[[TableId], bool] | None = None,
         joins: int = 0,
         topics: SharedTopicWarnings | None = None,
     ) -> None:
@@ -166,12 +161,8 @@ class Schemas:
         self._timeline = timeline
         self._history = history
         self._log_schemas = log_schemas
-        self._includes = includes
-        self._build_encoder = build_encoder
-        self._filtered = filtered
-        self._dumps = dumps
-        self._goes_on = goes_on
-        self._dumps_new = dumps_new or dumps
+        self._options = options
+        self._records = records
         self._joins = max([joins, *(number for number, _ in timeline.joined().values())])
         self._appeared: set[TableId] = set()
         self.passed_over_total = 0
@@ -198,7 +189,7 @@ class Schemas:
 
     def includes(self, table: TableId) -> bool:
         """Return True if the table is selected, known or not."""
-        return self._includes(table)
+        return self._options.selection.includes(table)
 
     def captured(self) -> list[TableId]:
         """Return the captured tables that exist at the newest position, sorted."""
@@ -289,7 +280,7 @@ class Schemas:
     def removals(self) -> Mapping[TableId, str]:
         """Return the captured tables that lost rows by statements and were not repaired since."""
         with self._lock:
-            return {table: what for table, what in self._timeline.removals().items() if self._includes(table)}
+            return {table: what for table, what in self._timeline.removals().items() if self.includes(table)}
 
     def note_removals(self, tables: Mapping[TableId, str]) -> None:
         """Store in the history why these tables lost rows; return when it is stored."""
@@ -330,9 +321,9 @@ class Schemas:
             table_id, seen, merge = self._log_schemas.read_table_map(table_map)
             encoder = self._resolve(table_id, seen, merge, position, begin)
             parked = encoder is None and table_id in self._parked
-            if parked and not self._dumps(table_id):
+            if parked and not self._options.dump.dumps(table_id):
                 return PassedOver(table_id, self._count_passed_over)
-            if seen.is_table and (parked or encoder is IGNORED_FOR_NOW or not self._includes(table_id)):
+            if seen.is_table and (parked or encoder is IGNORED_FOR_NOW or not self.includes(table_id)):
                 self._left_out(table_id)
             return ROWS_PARKED if parked else encoder
 
@@ -354,7 +345,7 @@ class Schemas:
                 self._save(table.id)
 
     def _resolve(self, table_id: TableId, seen: Seen, merge: Merge, position: Position, begin: Any) -> RowEncoder | IgnoredForNow | None:
-        if not self._includes(table_id) or not seen.is_table:
+        if not self.includes(table_id) or not seen.is_table:
             return None
         if self.passes_over(table_id, position):
             return IGNORED_FOR_NOW
@@ -365,7 +356,7 @@ class Schemas:
                 return self._refreshed(table_id, last, seen, merge, position, begin, reason)
             case Absent():
                 encoder = self._refreshed(table_id, None, seen, merge, position, begin, "no version of it is known")
-                if encoder is not None and self._dumps_new(table_id) and not self._is_expected(table_id, position):
+                if encoder is not None and self._options.dump.dumps_new(table_id) and not self._is_expected(table_id, position):
                     self._appear(table_id, position)
                 return encoder
             case Parked(reason):
@@ -395,7 +386,7 @@ class Schemas:
         After a restart before the dump's first offset, the number shows that the table is still to
         be dumped.
         """
-        if not self._dumps_new(table_id) or not self._timeline.note_joined(table_id, position, self._joins + 1, missed=missed):
+        if not self._options.dump.dumps_new(table_id) or not self._timeline.note_joined(table_id, position, self._joins + 1, missed=missed):
             return False
         self._joins += 1
         return True
@@ -410,7 +401,7 @@ class Schemas:
         captured tables without row events.
         """
         with self._lock:
-            filtered = self._filtered(text)
+            filtered = self._options.is_filtered(text)
             if not filtered:
                 self._refuse_row_changes(query, text)
             if self._expected:
@@ -438,7 +429,7 @@ class Schemas:
                 was_parked = self._parked.pop(table, None) is not None
                 if table in self._expected:
                     continue  # its first row asks for its columns, or they come from the position where it joined
-                if self._includes(table) and isinstance(state := self._timeline.current(table), Stale):
+                if self.includes(table) and isinstance(state := self._timeline.current(table), Stale):
                     self._reread(table, position, begin, state.reason)
                 if isinstance(self._timeline.current(table), Known):
                     self._admit(table, position)
@@ -451,16 +442,16 @@ class Schemas:
                 kept = None if filtered else logged
                 self._patience(lambda: self._history.save(self._timeline, changed, databases=databases, statement=kept))
             truncated = [t for c in changes if isinstance(c, TruncateTable) for t in tables_of(c)]
-            touched = tuple(t for t in dict.fromkeys((*changed, *truncated)) if self._includes(t))
+            touched = tuple(t for t in dict.fromkeys((*changed, *truncated)) if self.includes(t))
             gone = tuple(t for t in touched if isinstance(self._timeline.current(t), Absent))
             self._removals.leave(gone)
             return StatementDone(
                 changes=changes,
                 touched=touched,
-                rewritten={t: why for t, why in rewritten.items() if self._includes(t) and t not in self._parked and t not in unparked},
-                reordered=tuple(t for t in reordered_tables if self._includes(t)),
+                rewritten={t: why for t, why in rewritten.items() if self.includes(t) and t not in self._parked and t not in unparked},
+                reordered=tuple(t for t in reordered_tables if self.includes(t)),
                 unparked=unparked,
-                removed={t: what for t, what in removed.items() if self._includes(t) and t not in gone},
+                removed={t: what for t, what in removed.items() if self.includes(t) and t not in gone},
                 gone=gone,
             )
 
@@ -468,11 +459,11 @@ class Schemas:
         """Return True if the statement brings a table that is new under any name and must not be
         dumped.
         """
-        if self._dumps_new(table) or self._timeline.versions(table):
+        if self._options.dump.dumps_new(table) or self._timeline.versions(table):
             return False
         former = {old for change in changes if isinstance(change, RenameTable) for old, new in change.pairs if new == table}
         former |= {change.id for change in changes if isinstance(change, AlterTable) and change.table.id == table}
-        return not any(self._includes(old) for old in former)
+        return not any(self.includes(old) for old in former)
 
     def _named(self, change: Change, text: str) -> Change:
         """Complete an ``Unknown`` change without tables: every captured table whose name is in the
@@ -509,8 +500,8 @@ class Schemas:
         return reading
 
     def _park(self, table_id: TableId, position: Position, reason: str, reading: Reading | None) -> None:
-        dumped = self._dumps(table_id)
-        if not (dumped or self._goes_on):
+        dumped = self._options.dump.dumps(table_id)
+        if not (dumped or self._options.dump.goes_on):
             message = (
                 f"rows of {table_id} in the log cannot be decoded: {reason}; snapshot.mode or snapshot.include.collection.list leave it out of every dump, "
                 f"so passing over them would lose them. {self._log_schemas.advice.name_columns_in_future} for the future, and reset the connector's "
@@ -529,7 +520,7 @@ class Schemas:
         """Note that a table is captured. Return False if another one has its topic: it is parked
         then. # I2
         """
-        if self._topics is None or not self._includes(table_id):
+        if self._topics is None or not self.includes(table_id):
             return True
         if (reason := self._topics.refusal(table_id)) is None:
             self._topics.captured(table_id)
@@ -645,5 +636,5 @@ class Schemas:
         encoder = self._encoders.get(table.id)
         if encoder is None or encoder.plan.table != table:
             ahead = None if self._ahead is None else self._ahead.take(table)
-            encoder = self._encoders[table.id] = ahead or self._build_encoder(table)
+            encoder = self._encoders[table.id] = ahead or self._patience(lambda: self._records.encoder(table))
         return encoder

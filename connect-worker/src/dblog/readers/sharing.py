@@ -12,7 +12,7 @@ neither gives a key, the range stays whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -47,8 +47,34 @@ class Share:
     """True while a cut may still be found."""
 
 
-class Sharing(Protocol):
-    """Access to other readers (``dumping.Dumping``)."""
+class Shares(Protocol):
+    """Source of what a dump thread reads (``dumping.Dumping``). Each share is put back once."""
+
+    def next_share(self, number: int) -> Share | None:
+        """Return a table that no other reader has taken, or a part of one; None ends the reader
+        ``number``.
+        """
+
+    def put_back(self, share: Share) -> None:
+        """Release the share of a reader that is done with it, for now or for good."""
+
+    def gives_way(self, share: Share) -> bool:
+        """Return True if fewer readers may read now, and the share's reader is one that waits."""
+
+    def lets_others_pass(self, share: Share) -> bool:
+        """Return True if another table shall be read while the share's cannot be. The reader
+        releases the share then.
+        """
+
+    def take_together(self, number: int, tables_max: int) -> list[TableId]:
+        """Return tables that the reader ``number`` reads together: none is begun or left to be read
+        on its own. Return [] if fewer than two wait.
+        """
+
+    def give_back_together(self, number: int, tables: Iterable[TableId], *, alone: bool) -> None:
+        """Release tables that the reader has read together; with ``alone``, the next reader reads
+        each one on its own.
+        """
 
     def wants_part(self, share: Share) -> bool:
         """Return True if another reader is free for a part of the table."""

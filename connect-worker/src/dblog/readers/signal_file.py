@@ -24,7 +24,7 @@ from pathlib import Path
 import structlog
 
 from dblog.core.requested import Requests
-from dblog.readers.interleaved import Interleaver
+from dblog.readers.dump_progress import DumpProgress
 from dblog.readers.signals import SignalDesk
 from dblog.readers.standing_warnings import StandingWarnings
 
@@ -54,14 +54,14 @@ class SignalFile:
         settings: SignalFileSettings,
         *,
         desk: SignalDesk,
-        interleaver: Interleaver,
+        progress: DumpProgress,
         stopped: threading.Event,
         warnings: StandingWarnings | None = None,
     ) -> None:
         self._warnings = warnings or StandingWarnings()
         self._settings = settings
         self._desk = desk
-        self._interleaver = interleaver
+        self._progress = progress
         self._stopped = stopped
         self._stored: str | None = None
         self._run = uuid.uuid4().hex
@@ -107,12 +107,12 @@ class SignalFile:
             if data and self._is_stored(data) and os.fstat(fd).st_size == len(data):  # nothing was added since it was read
                 file.truncate(0)
                 self._emptied += 1
-                self._interleaver.change_requests(lambda requests: _with(requests, None, 0))
+                self._progress.change_requests(lambda requests: _with(requests, None, 0))
             self._seen = data
 
     def _read_upto(self, data: bytes) -> int:
         """Return the number of bytes that have been read already."""
-        requests = self._interleaver.requests
+        requests = self._progress.requests
         known = _known(requests)
         upto = 0 if known is None else requests.signals_read[known]
         return upto if known is not None and upto <= len(data) and _is_of(known, data[:upto]) else 0
@@ -134,12 +134,12 @@ class SignalFile:
             if line:
                 self._desk.take_json(line, f"{self._run}:{self._emptied}:{end}", read)
             else:
-                self._interleaver.change_requests(read)
+                self._progress.change_requests(read)
             at = end
 
     def _is_stored(self, data: bytes) -> bool:
         """Return True if all of it has been read, and the stored offset contains that."""
-        known = _known(self._interleaver.requests)
+        known = _known(self._progress.requests)
         return known is not None and known == self._stored and _is_of(known, data)
 
 

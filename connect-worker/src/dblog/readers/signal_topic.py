@@ -27,7 +27,7 @@ from dblog.core.requested import Requests
 from dblog.errors import ConfigError
 from dblog.kafka.clientlog import ClientLog
 from dblog.kafka.standstill import Standstill
-from dblog.readers.interleaved import Interleaver
+from dblog.readers.dump_progress import DumpProgress
 from dblog.readers.signals import SignalDesk
 from dblog.readers.standing_warnings import StandingWarnings
 
@@ -62,14 +62,14 @@ class SignalTopic:
         settings: SignalTopicSettings,
         *,
         desk: SignalDesk,
-        interleaver: Interleaver,
+        progress: DumpProgress,
         stopped: threading.Event,
         warnings: StandingWarnings | None = None,
     ) -> None:
         self._warnings = warnings or StandingWarnings()
         self._settings = settings
         self._desk = desk
-        self._interleaver = interleaver
+        self._progress = progress
         self._stopped = stopped
         self._stored: int | None = None
         self._committed: int | None = None
@@ -136,7 +136,7 @@ class SignalTopic:
             consumer.close()
 
     def _begin(self, consumer: Consumer) -> int:
-        known = self._interleaver.requests.signals_read.get(self._settings.topic)
+        known = self._progress.requests.signals_read.get(self._settings.topic)
         if known is not None:
             return known
         (found,) = consumer.committed([TopicPartition(self._settings.topic, 0)], timeout=ASKED_S)
@@ -174,7 +174,7 @@ class SignalTopic:
         if key == self._settings.key.encode() and value is not None:
             self._desk.take_json(value, f"{topic}:{offset}", read)
         else:
-            self._interleaver.change_requests(read)
+            self._progress.change_requests(read)
         return offset + 1
 
     def _commit(self, consumer: Consumer) -> None:

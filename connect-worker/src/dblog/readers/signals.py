@@ -41,9 +41,12 @@ from dblog.core.signals import (
     signal_from_json,
 )
 from dblog.errors import DefiniteError, ServerChangedError, TransientError
-from dblog.model import TableId
-from dblog.readers.interleaved import Interleaver
+from dblog.readers.contract import Progress
+from dblog.readers.dump_progress import DumpProgress
+from dblog.readers.dumping import Dumping
 from dblog.readers.items import Signals as SignalItem
+from dblog.readers.request_checks import RequestChecks
+from dblog.readers.task_threads import TaskThreads
 
 log = structlog.get_logger(__name__)
 
@@ -66,8 +69,7 @@ class SignalDesk:
     calls.
 
     ``chunk_rows`` is the size of chunks in dumps that signals request, None to adapt it.
-    ``filters`` is True if signals may contain SQL conditions. ``position`` returns the position of
-    the log for people.
+    ``filters`` is True if signals may contain SQL conditions. ``log_progress`` is the log's position, for people.
     """
 
     def __init__(
@@ -76,25 +78,23 @@ class SignalDesk:
         connector: str,
         chunk_rows: int | None,
         filters: bool = True,
-        interleaver: Interleaver,
-        tables_of: Callable[[DumpRequest], Sequence[TableId]],
-        check: Callable[[DumpRequest], object],
-        start_readers: Callable[[], None],
-        spawn: Callable[[str, Callable[[], None]], None],
+        progress: DumpProgress,
+        checks: RequestChecks,
+        dumping: Dumping,
+        threads: TaskThreads,
         stopped: threading.Event,
-        position: Callable[[], str],
+        log_progress: Progress,
         clock: Clock,
     ) -> None:
         self._connector = connector
         self._chunk_rows = chunk_rows
         self._filters = filters
-        self._interleaver = interleaver
-        self._tables_of = tables_of
-        self._check = check
-        self._start_readers = start_readers
-        self._spawn = spawn
+        self._progress = progress
+        self._checks = checks
+        self._dumping = dumping
+        self._threads = threads
         self._stopped = stopped
-        self._position = position
+        self._log_progress = log_progress
         self._clock = clock
         self._lock = threading.Lock()
         self._checking = False
@@ -106,9 +106,9 @@ class SignalDesk:
 
         End dumps with filters first if filters are now switched off.
         """
-        for one in [] if self._filters else [one for one in self._interleaver.requests.of_signals() if one.request.predicate]:
+        for one in [] if self._filters else [one for one in self._progress.requests.of_signals() if one.request.predicate]:
             log.warning("a dump that a signal asked for ends", dump=one.request.id, reason=FILTERS_OFF)
-            self._interleaver.change_requests(lambda requests, identity=one.request.id: requests.refused(identity, FILTERS_OFF))  # type: ignore[misc]
+            self._progress.change_requests(lambda requests, identity=one.request.id: requests.refused(identity, FILTERS_OFF))  # type: ignore[misc]
         self._check_soon()
 
     def of_table(self, item: SignalItem) -> None:
@@ -129,7 +129,7 @@ class SignalDesk:
         """
         read = read or _as_before
         if signal.type in WATERMARKS:
-            self._interleaver.change_requests(read)
+            self._progress.change_requests(read)
             return
         try:
             action = action_of(signal)
@@ -155,9 +155,9 @@ class SignalDesk:
 
     def refused(self, why: str, read: Read | None = None, *, signal: str | None = None) -> None:
         """Count and log a signal that cannot be carried out."""
-        self._interleaver.change_requests(read or _as_before)
+        self._progress.change_requests(read or _as_before)
         self.refused_total += 1
-        log.warning("a signal is left out", reason=why, signal=signal, position=self._position())
+        log.warning("a signal is left out", reason=why, signal=signal, position=str(self._log_progress))
 
     def _obey(self, signal: Signal, action: Action, read: Read) -> None:
         match action:
@@ -173,17 +173,17 @@ class SignalDesk:
                 selected = any_of(patterns, ignore_case=True)
                 self._change(lambda one: _without_tables(one, selected, patterns), read, grows=True)
             case LogText(message):
-                log.info(message.replace("{}", self._position(), 1), signal=signal.request_id)
-                self._interleaver.change_requests(read)
+                log.info(message.replace("{}", str(self._log_progress), 1), signal=signal.request_id)
+                self._progress.change_requests(read)
             case Nothing():
-                self._interleaver.change_requests(read)
+                self._progress.change_requests(read)
 
     def _execute(self, signal: Signal, action: Execute, read: Read) -> None:
         if action.filters and not self._filters:
             raise SignalError(FILTERS_OFF)
-        known = self._interleaver.requests
+        known = self._progress.requests
         if known.get(signal.request_id) is not None:
-            self._interleaver.change_requests(read)
+            self._progress.change_requests(read)
             return
         if len(known.of_signals()) >= SIGNALS_MAX:
             raise SignalError(f"{SIGNALS_MAX} dumps that signals asked for have not ended; wait for them, or stop them by a stop-snapshot")
@@ -194,9 +194,9 @@ class SignalDesk:
         request = action.request(
             origin, id=signal.request_id, connector=self._connector, created_ms=created_ms, chunk_rows=self._chunk_rows
         )
-        tables = self._tables_of(request)
+        tables = self._checks.tables_of(request)
         _require_room(known, known.added(request, tables, checked=False))
-        self._interleaver.change_requests(lambda requests: read(requests.added(request, tables, checked=False).without_old_ends()))
+        self._progress.change_requests(lambda requests: read(requests.added(request, tables, checked=False).without_old_ends()))
         self._check_soon()
 
     def _change(self, change: Callable[[RequestedDump], DumpRequest], read: Read, *, grows: bool = False) -> None:
@@ -214,21 +214,21 @@ class SignalDesk:
             return requests
 
         if grows:
-            _require_room(self._interleaver.requests, changed(self._interleaver.requests))
-        self._interleaver.change_requests(lambda requests: read(changed(requests)))
-        self._start_readers()
+            _require_room(self._progress.requests, changed(self._progress.requests))
+        self._progress.change_requests(lambda requests: read(changed(requests)))
+        self._dumping.start_readers()
 
     # ---- checks
 
     def _unchecked(self) -> list[RequestedDump]:
-        return [one for one in self._interleaver.requests.of_signals() if not one.checked]
+        return [one for one in self._progress.requests.of_signals() if not one.checked]
 
     def _check_soon(self) -> None:
         with self._lock:
             if self._checking or not self._unchecked():
                 return
             self._checking = True
-        self._spawn("signal-check", self._check_all)
+        self._threads.spawn("signal-check", self._check_all)
 
     def _check_all(self) -> None:
         """Check the requests one by one until none is unchecked.
@@ -264,8 +264,8 @@ class SignalDesk:
                 return
             if fault is not None:
                 log.warning("a dump that a signal asked for cannot begin", dump=identity, reason=fault)
-            self._interleaver.change_requests(lambda requests, identity=identity, fault=fault: requests.with_check(identity, fault))  # type: ignore[misc]
-            self._start_readers()
+            self._progress.change_requests(lambda requests, identity=identity, fault=fault: requests.with_check(identity, fault))  # type: ignore[misc]
+            self._dumping.start_readers()
 
     def _fault_of(self, request: DumpRequest) -> str | None:
         """Return why a request cannot be carried out; None if it can.
@@ -273,13 +273,13 @@ class SignalDesk:
         The database's message about a filter may quote it, so it is left out.
         """
         try:
-            self._check(replace(request, predicate={}))
+            self._checks.check(replace(request, predicate={}))
         except DefiniteError as e:
             return str(e)
         if not request.predicate:
             return None
         try:
-            self._check(request)
+            self._checks.check(request)
         except DefiniteError:
             return FILTER_REFUSED
         return None

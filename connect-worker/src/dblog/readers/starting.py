@@ -28,16 +28,17 @@ from dblog.core.unmatched_tables import NO_TABLE
 from dblog.errors import LOST_REMEDY, DefiniteError, PositionLostError, TransientError
 from dblog.model import OffsetMap, Table, TableId
 from dblog.readers.contract import Progress, Server, Source
-from dblog.readers.history import SchemaHistory
+from dblog.readers.history import SchemaHistory, StoredHistory
 from dblog.readers.offset import UNREPORTED, WINDOWS
 from dblog.readers.options import ReaderOptions
 from dblog.readers.records import Records
-from dblog.readers.running import LOST, Beginning, Running, key_of_check
+from dblog.readers.running import LOST, Beginning, Running
 from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
 from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.start import LOST_POSITION, From, StartPlan, may_start_over, start_plan
 from dblog.readers.topics import refused_topics
+from dblog.readers.unmatched import key_of_check
 from dblog.readers.unrepaired import warn_of_left_out, warn_of_unrepaired
 
 log = structlog.get_logger(__name__)
@@ -92,7 +93,7 @@ class Starting:
         settings: Settings,
         source: Source,
         records: Records,
-        history_of: Callable[[], SchemaHistory],
+        history: StoredHistory,
         clock: Clock,
         tables_max: int,
         warnings: StandingWarnings,
@@ -108,7 +109,7 @@ class Starting:
         self._settings = settings
         self._source = source
         self._records = records
-        self._history_of = history_of
+        self._history = history
         self._clock = clock
 
     def prepare(self, offset: OffsetMap | None, requests: Sequence[DumpRequest] = ()) -> Running:
@@ -126,7 +127,7 @@ class Starting:
                 builtin_databases=self._source.builtin_databases,
                 signal_tables=server.signal_tables,
             )
-            history = self._history_of()
+            history = self._history.open()
             try:
                 if options.keeps_to_its_tables:
                     options = self._with_its_tables(server, history, options, first=offset is None)

@@ -152,11 +152,12 @@ class Output(Protocol):
         they ask for.
         """
 
-    def passed(self, at: Progress, *, between: bool, quiet: bool) -> None:
+    def passed(self, at: Progress, *, between: bool, quiet: bool, not_before: Mapping[TableId, Position]) -> None:
         """Note that everything up to ``at`` has been passed on.
 
         ``between`` is True if nothing after it has been, not even a part of a transaction.
-        ``quiet`` is True if the log has nothing more at the moment.
+        ``quiet`` is True if the log has nothing more at the moment. ``not_before`` are tables with
+        a dump that has to show everything up to a later position.
         """
 
     def other(self, item: OtherRecord) -> None:
@@ -217,12 +218,34 @@ class _Awaited:
     asked_at_s: float
 
 
+class OpenLog:
+    """The log reader that is open now, if any. Any thread may wake it."""
+
+    def __init__(self) -> None:
+        self.reader: LogReader | None = None
+
+    def wake(self) -> None:
+        """Wake the log thread if it waits for the log."""
+        reader = self.reader
+        if reader is not None:
+            reader.wake()
+
+
 class LogStream:
-    """Log thread. It reads from ``progress`` and advances it."""
+    """Log thread. It reads from ``progress`` and advances it. ``log`` holds its open reader."""
 
     def __init__(
-        self, source: LogSource, progress: Progress, *, schemas: SchemaPort, output: Output, clock: Clock, options: StreamOptions
+        self,
+        source: LogSource,
+        progress: Progress,
+        *,
+        schemas: SchemaPort,
+        output: Output,
+        clock: Clock,
+        options: StreamOptions,
+        log: OpenLog | None = None,
     ) -> None:
+        self._log = log or OpenLog()
         self._source = source
         self._at = progress
         self._schemas = schemas
@@ -236,7 +259,6 @@ class LogStream:
         self._damaged = 0
         self._damaged_at: object = None
         self._stop = threading.Event()
-        self._reader: LogReader | None = None
         self._data_at_s = 0.0
         self._looked_for_watermarks_s = 0.0
         self._moved_at_s = 0.0
@@ -268,7 +290,7 @@ class LogStream:
     @property
     def silent(self) -> bool:
         """True if a connected server has missed its heartbeats."""
-        reader = self._reader
+        reader = self._log.reader
         return reader is not None and reader.is_silent
 
     @property
@@ -290,7 +312,7 @@ class LogStream:
 
     def counts(self) -> LogCounts:
         """Return the counts over all connections of this run."""
-        reader = self._reader
+        reader = self._log.reader
         return self._counted if reader is None else self._counted.plus(reader.counts)
 
     @property
@@ -362,20 +384,6 @@ class LogStream:
         self._stop.set()
         self.disconnect()
 
-    def dumps_behind(self, table: TableId, position: Position) -> bool:
-        """Return True if a dump of the table was ordered that has to show everything up to a later
-        position.
-
-        A written watermark comes after that position anyway.
-        """
-        return position < self._dumped_behind.get(table, (0, 0))
-
-    def wake(self) -> None:
-        """Wake the log thread if it waits for the log. Any thread may call it."""
-        reader = self._reader
-        if reader is not None:
-            reader.wake()
-
     def _heard_for_s(self) -> float:
         """Return the seconds over which the last connection has heard the server."""
         return 0.0 if self._connected_at_s is None else self._heard_at_s - self._connected_at_s
@@ -389,14 +397,14 @@ class LogStream:
 
     def disconnect(self) -> None:
         """Close the connection; a running stream opens the next one. Any thread may call it."""
-        reader, self._reader = self._reader, None
+        reader, self._log.reader = self._log.reader, None
         self.connected = False
         if reader is not None:
             self._counted = self._counted.plus(reader.counts)
             reader.close()
 
     def _read(self) -> None:
-        reader = self._reader = self._source.open(self._at, unreadable=self._unreadable)
+        reader = self._log.reader = self._source.open(self._at, unreadable=self._unreadable)
         self.connected = True
         self._connected_at_s = self._data_at_s = self._looked_for_watermarks_s = self._clock.monotonic_s()
         pushed_at_s = -GATHER_S
@@ -427,7 +435,7 @@ class LogStream:
             # A catch-up takes hours; heartbeats and offsets are due during it as well.
             if received_bytes < RECV_FULL_BYTES or self._duties_are_due():
                 self._take(reader, reader.flush())
-                self._output.passed(self._at, between=self._at.is_between, quiet=not received_bytes)
+                self._output.passed(self._at, between=self._at.is_between, quiet=not received_bytes, not_before=self._dumped_behind)
                 self._duties()
                 if received_bytes:
                     pushed_at_s = self._clock.monotonic_s()
@@ -504,7 +512,7 @@ class LogStream:
             # Items before this position (a table released, rows that only a dump brings) count as
             # passed once the position is passed.
             moved = isinstance(item, Moved) or getattr(item, "moves", False)
-            self._output.passed(self._at, between=moved and self._at.is_between, quiet=False)
+            self._output.passed(self._at, between=moved and self._at.is_between, quiet=False, not_before=self._dumped_behind)
 
     def _move(self, reader: LogReader, position: Any, *, moves: bool) -> None:
         """Advance to the position of an item if ``moves``, that is, if a restart can begin there.

@@ -5,7 +5,7 @@ are separate types.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import structlog
 
@@ -16,7 +16,7 @@ from dblog.errors import DblogError, discreet
 from dblog.model import Batch, Headers, OffsetMap
 from dblog.readers.contract import Source
 from dblog.readers.dumpdesk import DumpDesk
-from dblog.readers.history import SchemaHistory
+from dblog.readers.history import StoredHistory
 from dblog.readers.offset import SourceOffset
 from dblog.readers.records import Records
 from dblog.readers.running import Running
@@ -44,7 +44,7 @@ class ReaderTask:
         settings: Settings,
         source: Source,
         records: Records,
-        history_of: Callable[[], SchemaHistory],
+        history: StoredHistory,
         clock: Clock,
         tables_max: int = TABLES_MAX,
         requests: Sequence[DumpRequest] = (),
@@ -58,7 +58,7 @@ class ReaderTask:
             settings=settings,
             source=source,
             records=records,
-            history_of=history_of,
+            history=history,
             clock=clock,
             tables_max=tables_max,
             warnings=warnings or StandingWarnings(),

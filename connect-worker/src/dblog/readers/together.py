@@ -28,7 +28,11 @@ from dblog.core.watermark import Ticket
 from dblog.errors import DefiniteError, ServerChangedError, TableChangedError, TransientError
 from dblog.model import Table, TableId
 from dblog.ports import DumpConnection
-from dblog.readers.interleaved import ChunkRead, Interleaver
+from dblog.readers.chunk_read import ChunkRead
+from dblog.readers.dump_progress import DumpProgress
+from dblog.readers.open_windows import OpenWindows
+from dblog.readers.schemas import Schemas
+from dblog.readers.sharing import Shares
 
 log = structlog.get_logger(__name__)
 
@@ -49,25 +53,20 @@ SELECT_S = 1.0
 """Seconds after which the server ends a SELECT; its table is then read on its own."""
 
 
-class TablesWaiting(Protocol):
-    """Source of the tables (``dumping.Dumping``). Each table that is taken is given back once."""
+class TableReader(Protocol):
+    """Dump thread as this module needs it (``chunk.ChunkReader``)."""
 
-    def take_together(self, tables_max: int) -> list[TableId]:
-        """Return tables for this reader only that are not begun and not left to be read on their
-        own.
+    def connected(self) -> DumpConnection:
+        """Return the reader's connection, opening one if there is none."""
 
-        Return [] if fewer than two wait.
-        """
+    def ends(self) -> bool:
+        """Return True if the reader or its task stops."""
 
-    def put_back(self, table: TableId) -> None:
-        """Note that the reader has finished the table."""
+    def rest(self) -> None:
+        """Wait as the pace of dumps asks before a snapshot."""
 
-    def leave_alone(self, tables: Iterable[TableId]) -> None:
-        """Give these tables back, so that the next reader reads each one on its own."""
-
-
-class Reads(Protocol):
-    """Reading methods of a dump thread (``chunk.ChunkReader``)."""
+    def report_table(self, table: TableId) -> None:
+        """Log that the table has been dumped."""
 
     def read_whole(self, connection: DumpConnection, version: Table, limits: ChunkLimits) -> ChunkRead | None:
         """Return all rows of a table in the open snapshot; None if they exceed the limits."""
@@ -88,52 +87,45 @@ class _Chosen:
 
 
 class SmallTables:
-    """Reader of small tables in one dump thread.
-
-    ``table_of`` returns a table's version at the log's position. ``prepare`` is called with each
-    version before it is read, ``done`` for each table that has been read, ``rest`` before each
-    snapshot.
-    """
+    """Reader of small tables in one dump thread, ``reader``. ``shares`` hands out the tables."""
 
     def __init__(
         self,
+        number: int,
         *,
-        waiting: TablesWaiting,
-        reads: Reads,
-        interleaver: Interleaver,
-        table_of: Callable[[TableId], Table | None],
-        prepare: Callable[[Table], None],
+        shares: Shares,
+        reader: TableReader,
+        progress: DumpProgress,
+        windows: OpenWindows,
+        schemas: Schemas,
         limits: ChunkLimits,
         windows_max: int,
-        done: Callable[[TableId], None],
-        rest: Callable[[], object] = lambda: None,
     ) -> None:
-        self._waiting = waiting
-        self._reads = reads
-        self._interleaver = interleaver
-        self._table_of = table_of
-        self._prepare = prepare
+        self._number = number
+        self._shares = shares
+        self._reader = reader
+        self._progress = progress
+        self._windows = windows
+        self._schemas = schemas
         self._limits = replace(limits, rows_max=min(limits.rows_max, ROWS_MAX), bytes_max=min(limits.bytes_max, TABLE_BYTES_MAX))
         self._windows_max = windows_max
-        self._done = done
-        self._rest = rest
         self._under_way: deque[dict[TableId, _Chosen]] = deque()
         """Tables that were read, grouped by the pair of watermarks that they wait for; oldest
         first.
         """
 
-    def read(self, connect: Callable[[], DumpConnection], ends: Callable[[], bool]) -> None:
+    def read(self) -> None:
         """Read tables together until fewer than two wait, and wait for their windows.
 
         After an error of the connection it may be called again.
         """
-        while not ends():
+        while not self._reader.ends():
             while len(self._under_way) >= self._windows_max:
                 self._settle()
-            self._rest()
-            tables = self._waiting.take_together(TABLES_MAX)
+            self._reader.rest()
+            tables = self._shares.take_together(self._number, TABLES_MAX)
             if tables:
-                self._read(tables, connect)
+                self._read(tables)
             elif self._under_way:
                 self._settle()
             else:
@@ -143,22 +135,22 @@ class SmallTables:
         """Wait for the windows that were opened first."""
         again = []
         for table, chosen in self._under_way.popleft().items():
-            if self._interleaver.wait_done(table, resets=chosen.resets):
-                self._done(table)
-                self._waiting.put_back(table)
+            if self._windows.wait_done(table, resets=chosen.resets):
+                self._reader.report_table(table)
+                self._put_back([table])
             else:
                 again.append(table)
-        self._waiting.leave_alone(again)
+        self._leave_alone(again)
 
-    def _read(self, tables: Sequence[TableId], connect: Callable[[], DumpConnection]) -> None:
+    def _read(self, tables: Sequence[TableId]) -> None:
         """Read as many of these tables as a short snapshot holds; give the others back."""
         read: dict[TableId, ChunkRead] = {}
         alone: set[TableId] = set()
         chosen: dict[TableId, _Chosen] = {}
         try:
-            connection = connect()
+            connection = self._reader.connected()
             chosen = self._chosen(tables)
-            tickets = self._interleaver.declare_together({table: known.resets for table, known in chosen.items()})
+            tickets = self._windows.declare_together({table: known.resets for table, known in chosen.items()})
             alone.update(set(tables) - {ticket.table for ticket in tickets})
             if tickets:
                 versions = [chosen[ticket.table].version for ticket in tickets]
@@ -169,20 +161,24 @@ class SmallTables:
         finally:
             if read:
                 self._under_way.append({table: chosen[table] for table in read})
-            self._waiting.leave_alone(alone)
-            for table in tables:
-                if table not in read and table not in alone:
-                    self._waiting.put_back(table)
+            self._leave_alone(alone)
+            self._put_back([table for table in tables if table not in read and table not in alone])
+
+    def _put_back(self, tables: Iterable[TableId]) -> None:
+        self._shares.give_back_together(self._number, tables, alone=False)
+
+    def _leave_alone(self, tables: Iterable[TableId]) -> None:
+        self._shares.give_back_together(self._number, tables, alone=True)
 
     def _chosen(self, tables: Iterable[TableId]) -> dict[TableId, _Chosen]:
         """Return the tables that may be read whole: those with a key that are not begun."""
         chosen = {}
         for table in tables:
-            resets = self._interleaver.settled(table)  # before the version, so that a change in between is noticed
-            progress, version = self._interleaver.table_dump(table), self._table_of(table)
+            resets = self._windows.settled(table)  # before the version, so that a change in between is noticed
+            progress, version = self._progress.table(table), self._schemas.table(table)
             if version is not None and version.key and progress is not None and not progress.started and not progress.ended:
                 chosen[table] = _Chosen(version, resets)
-                self._prepare(version)
+                self._schemas.prepare(version)
         return chosen
 
     def _read_between(
@@ -190,13 +186,13 @@ class SmallTables:
     ) -> None:
         try:
             connection.limit_selects(SELECT_S)
-            self._reads.behind_watermark(connection, tickets[0], read_each)
+            self._reader.behind_watermark(connection, tickets[0], read_each)
             connection.limit_selects(0)
-            if self._interleaver.submit_together(tickets, read):
-                self._reads.mark_high(connection, tickets[0])
+            if self._windows.submit_together(tickets, read):
+                self._reader.mark_high(connection, tickets[0])
         except BaseException as e:
             for ticket in tickets:
-                self._interleaver.abandon(ticket, f"its chunk could not be read: {type(e).__name__}")
+                self._windows.abandon(ticket, f"its chunk could not be read: {type(e).__name__}")
             raise
 
     def _read_each(
@@ -208,7 +204,7 @@ class SmallTables:
                 return
             alone.add(version.id)  # before the read: a table that breaks the connection does so only once
             try:
-                found = self._reads.read_whole(connection, version, self._limits)
+                found = self._reader.read_whole(connection, version, self._limits)
             except ServerChangedError:
                 raise
             except (TableChangedError, DefiniteError) as e:

@@ -4,7 +4,7 @@ of that name is captured.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from dblog.core.selection import Parts
 from dblog.core.unmatched_tables import matched_meanwhile
@@ -12,14 +12,16 @@ from dblog.readers.schemas import Schemas
 from dblog.readers.standing_warnings import StandingWarnings
 
 
-class UnmatchedNames:
-    """Unmatched names of one run. ``key_of`` returns the key under which a text was raised."""
+def key_of_check(text: str) -> str:
+    """Return the key of the standing warning for a text of the server's check."""
+    return f"server: {text}"
 
-    def __init__(
-        self, texts: Sequence[str], *, key_of: Callable[[str], str], named: Parts, schemas: Schemas, warnings: StandingWarnings
-    ) -> None:
+
+class UnmatchedNames:
+    """Unmatched names of one run. ``texts`` are standing warnings of the server's check."""
+
+    def __init__(self, texts: Sequence[str], *, named: Parts, schemas: Schemas, warnings: StandingWarnings) -> None:
         self._texts = list(texts)
-        self._key_of = key_of
         self._named = named
         self._schemas = schemas
         self._warnings = warnings
@@ -35,4 +37,4 @@ class UnmatchedNames:
         self._captured_total = len(captured)
         for text in matched_meanwhile(self._texts, self._named, captured):
             self._texts.remove(text)
-            self._warnings.withdraw(self._key_of(text))
+            self._warnings.withdraw(key_of_check(text))

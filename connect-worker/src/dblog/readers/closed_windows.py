@@ -8,19 +8,21 @@ dropped if it has not left. The log waits for at most one part, which is encoded
 keys do not distinguish rows, or the log brings something other than rows, all remaining rows leave
 first. # I2
 
-Only the log thread changes this state, under the interleaver's lock; so it reads without the lock.
+Only the log thread changes this state, under the lock of the dumps' progress; so it reads without
+the lock.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from dblog.codecs.rowplan import DIGEST_MASK, Chunk
+from dblog.codecs.plan import RowContext
+from dblog.codecs.rowplan import DIGEST_MASK, RowEncoder
 from dblog.core.watermark import Closed
 from dblog.model import TableId
 
@@ -33,7 +35,7 @@ leave before them. # I6
 
 
 @dataclass(slots=True, eq=False)
-class Encoded:
+class WindowRecords:
     """Records of the first window: rows before ``start`` are encoded, and records before ``at``
     have left.
 
@@ -41,11 +43,11 @@ class Encoded:
     """
 
     topic: str
+    encoder: RowEncoder | None
+    """Encoder of the rows; None if the window sends none."""
+    context: RowContext
+    """Position of the window's low watermark, which each row carries."""
     rows: bytes = b""
-    end_of_rows: Callable[[bytes, int, int, int], int] | None = None
-    """``RowEncoder.end_of_rows``; None if there are no rows to encode."""
-    encode: Callable[[bytes, AbstractSet[bytes]], Chunk] | None = None
-    """``RowEncoder.encode_chunk`` at the window's position."""
     start: int = 0
     keys: list[bytes | None] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
@@ -68,10 +70,10 @@ class Encoded:
 
     def make(self, noted: AbstractSet[bytes], *, rows_max: int = sys.maxsize, bytes_max: int = sys.maxsize) -> None:
         """Encode the next rows, except those whose key the log has had since the SELECT."""
-        if self.end_of_rows is None or self.encode is None:
+        if self.encoder is None:
             return
-        stop = self.end_of_rows(self.rows, self.start, rows_max, bytes_max)
-        self.keys, self.values, dropped, digest = self.encode(self.rows[self.start : stop], noted)
+        stop = self.encoder.end_of_rows(self.rows, self.start, rows_max, bytes_max)
+        self.keys, self.values, dropped, digest = self.encoder.encode_chunk(self.rows[self.start : stop], self.context, noted)
         self.start, self.at, self.dropped, self.digest = stop, 0, self.dropped + dropped, self.digest + digest & DIGEST_MASK
         if self.mean_bytes is None and self.values:
             self.mean_bytes = max(1, sum(len(value) for value in self.values if value is not None) // len(self.values))
@@ -97,7 +99,7 @@ class Encoded:
 
 
 @dataclass(slots=True, eq=False)
-class LeavingWindow(Generic[Rows]):
+class ClosedWindow(Generic[Rows]):
     """A closed window whose rows are leaving.
 
     ``left_out`` holds the keys that the log has had since the SELECT. ``records`` is None until it
@@ -106,20 +108,23 @@ class LeavingWindow(Generic[Rows]):
 
     closed: Closed[Rows]
     left_out: set[bytes]
-    records: Encoded | None = None
+    records: WindowRecords | None = None
 
 
-class Leaving(Generic[Rows]):
+class ClosedWindows(Generic[Rows]):
     """Closed windows of one task, in the order in which they closed."""
 
     def __init__(self) -> None:
-        self._windows: deque[LeavingWindow[Rows]] = deque()
+        self._windows: deque[ClosedWindow[Rows]] = deque()
 
     def __len__(self) -> int:
         return len(self._windows)
 
+    def __iter__(self) -> Iterator[Closed[Rows]]:
+        return (window.closed for window in self._windows)
+
     @property
-    def first(self) -> LeavingWindow[Rows]:
+    def first(self) -> ClosedWindow[Rows]:
         """Window whose rows leave next."""
         return self._windows[0]
 
@@ -127,13 +132,9 @@ class Leaving(Generic[Rows]):
         """Return the number of windows in a lane of the table; None counts all lanes."""
         return sum(window.closed.table == table and lane in (None, window.closed.lane) for window in self._windows)
 
-    def closed(self) -> list[Closed[Rows]]:
-        """Return all closed windows."""
-        return [window.closed for window in self._windows]
-
     def add(self, closed: Iterable[Closed[Rows]]) -> None:
         """Add windows that the log has just closed."""
-        self._windows.extend(LeavingWindow(one, set(one.dropped)) for one in closed)
+        self._windows.extend(ClosedWindow(one, set(one.dropped)) for one in closed)
 
     def end_first(self) -> None:
         """Remove the first window: its rows have left, or must not."""
