@@ -28,6 +28,7 @@ class Mutation:
 
 
 WATERMARK, DUMPS, LEDGER, TIMELINE = "dblog.core.watermark", "dblog.core.dumps", "dblog.core.ledger", "dblog.core.timeline"
+TABLE_DUMP = "dblog.core.table_dump"
 READERS = "dblog.readers."
 
 MUTATIONS = (
@@ -45,16 +46,22 @@ MUTATIONS = (
         5000,
     ),
     Mutation("lost watermarks are waited for", f"{WATERMARK}:Windows.overdue", "late = self._late(submitted_before_s)", "late = []", 5000),
-    # ---- core/dumps.py
-    Mutation("the frontier does not move", f"{DUMPS}:TableDump.read", "after=after,", "after=self.after,", 10_000),
+    # ---- core/table_dump.py, core/dumps.py
+    Mutation("the frontier does not move", f"{TABLE_DUMP}:TableDump.read", "(KeyRange(after, progress.upto),)", "progress.ranges", 10_000),
     Mutation(
         "a restarted table keeps its frontier",
         f"{DUMPS}:Dump.restarted",
         "TableDump(table=t.table, repairs=t.repairs and not t.done, waits=waits or (t.waits and not t.done))",
-        "replace(t, done=False)",
+        "t",
         1000,
     ),
-    Mutation("a table cut short is forgotten", f"{DUMPS}:Dump.dropped", ", cut_short=t.cut_short or not t.done", "", 20_000),
+    Mutation(
+        "a table cut short is forgotten",
+        f"{TABLE_DUMP}:TableDump.dropped",
+        "CutShort(begun=self.started)",
+        "Read(begun=self.started)",
+        20_000,
+    ),
     Mutation("a table that takes an unfinished one's name is left alone", f"{DUMPS}:Dump.renamed", "or is_pending(new)", "", 20_000),
     Mutation(
         "a renamed table's own state does not go with it", f"{DUMPS}:Dump.renamed", "pending.get(old, is_pending(old)) or", "", 20_000
@@ -404,9 +411,9 @@ MUTATIONS = (
     ),
     Mutation(
         "a range ends with the first chunk of another",
-        f"{DUMPS}:TableDump.read",
+        f"{TABLE_DUMP}:TableDump.read",
         "if one.after != behind:",
-        "if one is not self.parts[0]:",
+        "if one is not progress.ranges[0]:",
         5000,
     ),
     Mutation(

@@ -19,8 +19,6 @@ from dblog.core.dumps import (
     NAMED_TABLES_MAX,
     TEXT_CHARS_MAX,
     Dump,
-    Key,
-    TableDump,
     dump_from_text,
     dump_of,
     dump_to_text,
@@ -28,6 +26,7 @@ from dblog.core.dumps import (
     key_to_json,
     list_of_text,
 )
+from dblog.core.table_dump import Key, KeyRange, Read, TableDump, UnderWay
 from dblog.errors import DefiniteError, PositionLostError
 from dblog.model import TableId
 from hypothesis import given
@@ -267,7 +266,7 @@ def test_fifteen_thousand_tables_fit_one_offset_before_during_and_after_their_du
     half = fresh
     for table in MANY[:40]:
         half = half.started(table, key=("id",), upto=("k" * 200,)).advanced(table, after=("j" * 200,), rows=5, done=False)
-    done = dump_of("d", (TableDump(table=t, started=True, done=True, rows=3) for t in MANY))
+    done = dump_of("d", (TableDump(table=t, state=Read(), rows=3) for t in MANY))
 
     assert max(len(dump_to_text(fresh)), len(dump_to_text(half))) < TEXT_CHARS_MAX
     assert len(dump_to_text(done)) < 200
@@ -308,7 +307,13 @@ def test_what_is_left_is_read_in_order_and_what_begins_again_comes_last() -> Non
 
 def test_where_even_the_unfinished_tables_are_too_long_they_keep_their_names_and_begin_again() -> None:
     upto = [hashlib.sha512(str(n).encode()).hexdigest() for n in range(15_000)]
-    dump = dump_of("d", (TableDump(table=t, started=True, key=("k",), upto=(k,), after=(k,)) for t, k in zip(MANY, upto, strict=True)))
+    dump = dump_of(
+        "d",
+        (
+            TableDump(table=t, state=UnderWay(key=("k",), upto=(k,), ranges=(KeyRange((k,), (k,)),)))
+            for t, k in zip(MANY, upto, strict=True)
+        ),
+    )
 
     text = dump_to_text(dump)
 

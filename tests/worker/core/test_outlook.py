@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from dblog.core.chunkmap import CELLS_MAX, cells_of, left_of
-from dblog.core.dumps import KeyRange
 from dblog.core.outlook import Outlook
+from dblog.core.table_dump import KeyRange
 
 ROWS = 100_000
 

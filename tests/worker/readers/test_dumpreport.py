@@ -9,8 +9,8 @@ from unittest.mock import Mock
 import pytest
 from dblog.cluster.processes import _LINE_BYTES_MAX
 from dblog.core.dumprequests import DumpRequest, parse_request
-from dblog.core.dumps import TableDump
 from dblog.core.requested import Requests
+from dblog.core.table_dump import KeyRange, TableDump, UnderWay
 from dblog.model import TableId
 from dblog.readers.chunknotes import Proof
 from dblog.readers.dumpdesk import DumpDesk
@@ -54,7 +54,13 @@ def test_a_report_of_many_dumps_of_many_tables_is_taken_by_the_herder(letter: st
     for number in range(count):
         requests = requests.added(request(number), tables)
         requests = requests.changed(
-            request(number).id, lambda dump: dump.with_progress([TableDump(table=table, started=True, rows=9) for table in tables[:32]])
+            request(number).id,
+            lambda dump: dump.with_progress(
+                [
+                    TableDump(table=table, state=UnderWay(key=("id",), upto=(9,), ranges=(KeyRange(None, (9,)),)), rows=9)
+                    for table in tables[:32]
+                ]
+            ),
         )
 
     statuses = desk(requests, gtid=gtid).statuses()

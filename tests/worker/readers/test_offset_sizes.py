@@ -16,9 +16,10 @@ import dblog.readers.offset
 import pytest
 from dblog.codecs.transactions import TransactionCounts
 from dblog.core.dumprequests import DumpRequest, SignalOrigin, Wanted, parse_request, with_wanted
-from dblog.core.dumps import Dump, KeyRange, TableDump, dump_of, dump_to_text, stored_bytes
+from dblog.core.dumps import Dump, dump_of, dump_to_text, stored_bytes
 from dblog.core.requested import SIGNALS_BYTES_MAX, RequestedDump, Requests, requests_from_text, requests_to_text, resumed, signals_bytes
 from dblog.core.signals import DATA_CHARS_MAX, Signal
+from dblog.core.table_dump import KeyRange, TableDump, UnderWay
 from dblog.dialects.mariadb.offset import MariaDbProgress
 from dblog.dialects.mysql.binlog.offset import LogProgress
 from dblog.dialects.postgres.pgoutput.items import LogOffset
@@ -60,7 +61,9 @@ PROGRESS: dict[str, Callable[[TransactionCounts | None], Any]] = {
 def begun(table: TableId, number: int) -> TableDump:
     """A table with several ranges, whose bounds are as large as a key can be."""
     bound = ("".join(random.Random(number).choices(LETTERS["wide"], k=1000)),)
-    return TableDump(table=table, started=True, key=("k" * 60,), upto=bound, parts=(KeyRange(None, bound), KeyRange(bound, bound)), rows=9)
+    return TableDump(
+        table=table, state=UnderWay(key=("k" * 60,), upto=bound, ranges=(KeyRange(None, bound), KeyRange(bound, bound))), rows=9
+    )
 
 
 def fresh(tables: list[TableId]) -> Dump:

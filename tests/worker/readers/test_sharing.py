@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from dblog.core.dumps import Key
+from dblog.core.table_dump import Key
 from dblog.errors import DefiniteError, TableChangedError, TransientError
 from dblog.readers.sharing import CHUNKS_KEPT, halved, walked
 from support.fake_session import FakeDatabase, FakeDumpConnection

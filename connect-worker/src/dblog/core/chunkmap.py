@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dblog.core.dumps import KeyRange
+from dblog.core.table_dump import KeyRange
 
 CELLS_MAX = 200
 ROWS_OF_CELL_MIN = 100

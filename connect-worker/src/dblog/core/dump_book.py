@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from dblog.core.dumprequests import INITIAL, DumpRequest
-from dblog.core.dumps import Dump, Key, TableDump
+from dblog.core.dumps import Dump
 from dblog.core.requested import STOPPED, End, RequestedDump, Requests
+from dblog.core.table_dump import Key, TableDump
 from dblog.model import TableId
 
 

@@ -17,7 +17,8 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from dblog.config.regex import REQUEST_INSTRUCTIONS_MAX, Pattern, PatternError, Room, any_of, as_written
-from dblog.core.dumps import Key, key_from_json, key_to_json
+from dblog.core.dumps import key_from_json, key_to_json
+from dblog.core.table_dump import Key
 from dblog.errors import DefiniteError
 
 INITIAL = "initial"

@@ -1,10 +1,7 @@
 """The progress of a dump: its tables, how far each has been read, and the text that stores this in
 the source offset.
 
-The progress of a table is a frontier: every row with a key up to ``after`` has been sent, or was
-dropped for a newer change. ``upto`` is the greatest key when the table's dump began; the log brings
-all rows beyond it. A table that several readers read at once has a few ranges, each with a
-frontier; everything between two ranges has been sent. The text is part of the connector's offset,
+The progress of a table is ``core/table_dump.py``'s. The text is part of the connector's offset,
 which Kafka Connect keeps flat (primitives only), so a killed task continues at the chunk.
 
 The text holds unfinished tables only: an offset is one Kafka message, it is stored again and again,
@@ -28,6 +25,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
+from dblog.core.table_dump import UNREAD, CutShort, Key, KeyRange, Read, TableDump, TableState, UnderWay
 from dblog.errors import LOST_REMEDY, DefiniteError, PositionLostError
 from dblog.model import TableId
 
@@ -65,127 +63,6 @@ VALUES_MAX = 1_000_000
 """Number of commas in the list, which bounds its values: each becomes a Python object, and the
 parser lets no other thread run. A table has between four and about fifty values.
 """
-
-Key = tuple[Any, ...]
-"""Values of the key columns as statement parameters, in key order. A text that UTF-8 might not
-represent is kept as its bytes.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyRange:
-    """The keys after ``after`` up to and including ``upto``. ``upto`` stays the same while the
-    range is read. Only the server compares keys.
-    """
-
-    after: Key | None
-    upto: Key
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableDump:
-    """The progress of one table. ``started`` is False until the greatest key ``upto`` is known. A
-    started table whose ``upto`` is None was empty.
-    """
-
-    table: TableId
-    started: bool = False
-    key: tuple[str, ...] = ()
-    """Key columns of which ``after`` and ``upto`` are values."""
-    after: Key | None = None
-    upto: Key | None = None
-    parts: tuple[KeyRange, ...] = ()
-    """Ranges left to read, in key order, if they are not the single range from ``after`` to
-    ``upto``. The first one begins after ``after``. # I3
-    """
-    done: bool = False
-    rows: int = 0
-    bytes: int = 0
-    """Size of the table's rows, as the server sent them."""
-    chunks: int = 0
-    cut_short: bool = False
-    """True if the table went away before its end was reached. If another table takes its name, that
-    one is read from its beginning.
-    """
-    chosen: bool = False
-    """True if the configuration may choose which of the table's rows are sent. A table that is read
-    again is read whole, because the dump then replaces what the log has lost.
-    """
-    repairs: bool = False
-    """True if the dump must also remove rows, as a repair: rows were sent that the table no longer
-    has, or its log lacks deletes.
-    """
-    waits: bool = False
-    """True if changes of the table may have been in no log until the dump was ordered. Its windows
-    wait for the transactions that were writing then, also after a restart.
-    """
-    fault: str | None = None
-    """Reason why the table cannot be dumped; None if there is none. The text does not store it, so
-    the next start tries again.
-    """
-
-    @property
-    def ended(self) -> bool:
-        """True if nothing is left to read or the table cannot be read."""
-        return self.done or self.fault is not None
-
-    @property
-    def fresh(self) -> TableDump:
-        """The table at its beginning, with ``repairs`` and ``waits`` kept."""
-        return TableDump(table=self.table, repairs=self.repairs, waits=self.waits)
-
-    @property
-    def ranges(self) -> tuple[KeyRange, ...]:
-        """Ranges left to read, in key order; empty before the table has been started."""
-        if self.done or not self.started or self.upto is None:
-            return ()
-        return self.parts or (KeyRange(self.after, self.upto),)
-
-    def range_to(self, upto: Key | None) -> KeyRange | None:
-        """Return the range that ends at ``upto``, or the only range for None. Return None if that
-        range has been read.
-        """
-        ranges = self.ranges
-        if upto is None:
-            return ranges[0] if len(ranges) == 1 else None
-        return next((one for one in ranges if one.upto == upto), None)
-
-    def goes_on(self, behind: Key | None, *, begins: bool) -> bool:
-        """Return True if a chunk after this key is the next one of some range. ``begins`` is True
-        for a table's first chunk. # I9
-        """
-        if not self.started or begins:
-            return begins and not self.started
-        return any(one.after == behind for one in self.ranges)
-
-    def read(self, behind: Key | None, after: Key | None, *, ends: bool) -> TableDump:
-        """Return the progress after a chunk that began after ``behind`` and was sent up to
-        ``after``. ``ends`` is True if its range has no more rows.
-        """
-        if not self.parts:
-            return replace(self, after=after, done=ends)
-        out: list[KeyRange] = []
-        for one in self.parts:
-            if one.after != behind:
-                out.append(one)
-            elif not ends:
-                out.append(KeyRange(after, one.upto))
-        return self._with_ranges(tuple(out))
-
-    def split(self, upto: Key, at: Key) -> TableDump:
-        """Return the progress with the range that ends at ``upto`` split in two at the key ``at``,
-        which belongs to the first part.
-        """
-        out: list[KeyRange] = []
-        for one in self.ranges:
-            out += [KeyRange(one.after, at), KeyRange(at, upto)] if one.upto == upto else [one]
-        return self._with_ranges(tuple(out))
-
-    def _with_ranges(self, ranges: tuple[KeyRange, ...]) -> TableDump:
-        if not ranges:
-            return replace(self, after=self.upto, parts=(), done=True)
-        alone = len(ranges) == 1 and ranges[0].upto == self.upto
-        return replace(self, after=ranges[0].after, parts=() if alone else ranges)
 
 
 @dataclass(frozen=True)
@@ -287,7 +164,7 @@ class Dump:
         """Return the dump after the table's greatest key has become known. An empty table, with
         ``upto`` None, is done at once.
         """
-        return self._with(table, lambda t: replace(t, started=True, key=key, upto=upto, done=upto is None))
+        return self._with(table, lambda t: t.begun(key=key, upto=upto))
 
     def advanced(self, table: TableId, *, after: Key | None, rows: int, done: bool, behind: Key | None = None) -> Dump:
         """Return the dump after a window of the table has closed: the frontier of the range after
@@ -307,11 +184,11 @@ class Dump:
         """Return the dump with this table failed for the reason ``fault``. The other tables
         go on.
         """
-        return self._with(table, lambda t: replace(t, fault=fault))
+        return self._with(table, lambda t: t.failed(fault))
 
     def all_given_up(self, tables: Iterable[TableId], fault: str) -> Dump:
         """Return the dump with all these tables failed, in one pass."""
-        ended = {table: replace(self.left[table], fault=fault) for table in tables if table in self.left}
+        ended = {table: self.left[table].failed(fault) for table in tables if table in self.left}
         if not ended:
             return self
         left = {table: progress for table, progress in self.left.items() if table not in ended}
@@ -363,13 +240,13 @@ class Dump:
         """Return the dump after the table was dropped at the source: nothing is left to read
         of it.
         """
-        return self._with(table, lambda t: replace(t, done=True, cut_short=t.cut_short or not t.done))
+        return self._with(table, TableDump.dropped)
 
     def created(self, table: TableId) -> Dump:
         """Return the dump after an empty table of that name was created: the log brings all its
         rows.
         """
-        return self._with(table, lambda t: replace(t, cut_short=False))
+        return self._with(table, TableDump.created)
 
     def renamed(self, pairs: Iterable[tuple[TableId, TableId]], wanted: Callable[[TableId], bool]) -> tuple[Dump, tuple[TableId, ...]]:
         """Return the dump after the renames of one statement, from left to right, and the tables to
@@ -724,13 +601,7 @@ def _table_to_json(t: TableDump) -> dict[str, Any]:
 def _table_from_json(value: dict[str, Any]) -> TableDump:
     return TableDump(
         table=TableId(*value["table"]),
-        started="upto" in value or value.get("done", False),
-        key=tuple(value.get("key", ())),
-        after=key_from_json(value.get("after")),
-        upto=key_from_json(value.get("upto")),
-        parts=tuple(KeyRange(key_from_json(after), tuple(_value_from_json(v) for v in upto)) for after, upto in value.get("parts", ())),
-        done=value.get("done", False),
-        cut_short=value.get("cut_short", False),
+        state=_state_from_json(value),
         chosen=value.get("chosen", False),
         repairs=value.get("repairs", False),
         waits=value.get("waits", False),
@@ -738,6 +609,16 @@ def _table_from_json(value: dict[str, Any]) -> TableDump:
         bytes=value.get("bytes", 0),
         chunks=value["chunks"],
     )
+
+
+def _state_from_json(value: dict[str, Any]) -> TableState:
+    if value.get("done", False):
+        return CutShort() if value.get("cut_short", False) else Read()
+    upto = key_from_json(value.get("upto"))
+    if upto is None:
+        return UNREAD
+    parts = tuple(KeyRange(key_from_json(after), tuple(_value_from_json(v) for v in end)) for after, end in value.get("parts", ()))
+    return UnderWay(key=tuple(value.get("key", ())), upto=upto, ranges=parts or (KeyRange(key_from_json(value.get("after")), upto),))
 
 
 def key_to_json(key: Key | None) -> list[Any] | None:

@@ -16,8 +16,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dblog.core.dumprequests import Mode, Wanted
-from dblog.core.dumps import Dump, Key, TableDump
+from dblog.core.dumps import Dump
 from dblog.core.requested import STOPPED, End, RequestedDump
+from dblog.core.table_dump import Key, TableDump
 from dblog.model import TableId
 
 INCREMENTAL = "Incremental Snapshot"

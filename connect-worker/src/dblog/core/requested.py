@@ -25,7 +25,8 @@ from typing import Any
 
 from dblog.config.regex import any_of
 from dblog.core.dumprequests import INITIAL, DumpRequest, Order, Wanted, listed, request_from_json, selects
-from dblog.core.dumps import TEXT_CHARS_MAX, Dump, TableDump, dump_from_text, dump_of, dump_to_text, stored_bytes
+from dblog.core.dumps import TEXT_CHARS_MAX, Dump, dump_from_text, dump_of, dump_to_text, stored_bytes
+from dblog.core.table_dump import TableDump
 from dblog.errors import DefiniteError
 from dblog.model import TableId
 

@@ -30,9 +30,9 @@ from dblog.codecs.rowplan import RowEncoder
 from dblog.core.backoff import Backoff
 from dblog.core.chunk_size import ChunkLimits, rows_after_overflow, rows_next
 from dblog.core.dumprequests import INITIAL
-from dblog.core.dumps import Key, KeyRange, TableDump
 from dblog.core.retries import Retries, RetryPolicy
 from dblog.core.surrogate import keyed_by
+from dblog.core.table_dump import Key, KeyRange, TableDump
 from dblog.core.watermark import Ticket
 from dblog.errors import (
     DefiniteError,

@@ -10,7 +10,7 @@ from typing import Any
 from dblog.codecs import marker
 from dblog.codecs.rowplan import RowEncoder
 from dblog.core.dump_book import ChunkRange
-from dblog.core.dumps import Key
+from dblog.core.table_dump import Key
 from dblog.core.watermark import WatermarkPosition
 from dblog.model import Table, TableId
 from dblog.readers.extent import Extent

@@ -14,7 +14,7 @@ from dblog.clock import Clock
 from dblog.codecs.fingerprint import verified_schemas
 from dblog.codecs.plan import distinguishes_rows
 from dblog.core.dumprequests import INITIAL, Mode, Scope
-from dblog.core.dumps import Key
+from dblog.core.table_dump import Key
 from dblog.core.watermark import Closed, Why
 from dblog.model import Segment, TableId
 from dblog.readers.chunk_read import ChunkMarker, ChunkRead

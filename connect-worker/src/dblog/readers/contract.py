@@ -32,9 +32,9 @@ from dblog.codecs.schema import Schema
 from dblog.config.options import Settings
 from dblog.core.changes import Change
 from dblog.core.crosscheck import Seen
-from dblog.core.dumps import Key
 from dblog.core.pressure import Limit
 from dblog.core.selection import Parts, Selection
+from dblog.core.table_dump import Key
 from dblog.core.timeline import Database, Position, Timeline
 from dblog.core.watermark import WatermarkPosition
 from dblog.model import Column, OffsetMap, Table, TableId

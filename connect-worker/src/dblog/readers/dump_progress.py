@@ -17,10 +17,11 @@ from dataclasses import dataclass
 import structlog
 
 from dblog.core.dump_book import DumpBook
-from dblog.core.dumps import Dump, TableDump
+from dblog.core.dumps import Dump
 from dblog.core.notices import Notice, of_own, of_request
 from dblog.core.pressure import FREE, Pace
 from dblog.core.requested import RequestedDump, Requests
+from dblog.core.table_dump import TableDump
 from dblog.model import TableId
 
 log = structlog.get_logger(__name__)

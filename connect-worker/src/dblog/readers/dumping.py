@@ -20,9 +20,10 @@ import structlog
 from dblog.clock import Clock
 from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, RenameTable, TruncateTable
 from dblog.core.dumprequests import INITIAL, WHOLE, DumpRequest
-from dblog.core.dumps import LISTED_FROM_TABLES, Dump, Key, TableList, dump_of
+from dblog.core.dumps import LISTED_FROM_TABLES, Dump, TableList, dump_of
 from dblog.core.pressure import Pace
 from dblog.core.requested import next_table, readers_max, readers_wanted
+from dblog.core.table_dump import Key
 from dblog.errors import DefiniteError
 from dblog.model import TableId
 from dblog.readers.chunk import ChunkReader

@@ -12,9 +12,10 @@ from typing import Any
 
 from dblog.clock import Clock
 from dblog.core.chunkmap import left_of
-from dblog.core.dumps import Dump, TableDump
+from dblog.core.dumps import Dump
 from dblog.core.outlook import Outlook
 from dblog.core.requested import STOPPED, RequestedDump
+from dblog.core.table_dump import TableDump
 from dblog.core.watermark import WatermarkPosition
 from dblog.model import TableId
 from dblog.readers.chunknotes import ChunkNotes, Proof

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from dblog.codecs.fingerprint import ROWS_MAX
 from dblog.core.chunk_size import ChunkLimits
 from dblog.core.dumprequests import INITIAL, Mode, Scope, scope_of
-from dblog.core.dumps import Key
 from dblog.core.requested import RequestedDump
+from dblog.core.table_dump import Key
 from dblog.model import TableId
 
 

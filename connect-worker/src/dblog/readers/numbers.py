@@ -6,7 +6,8 @@ from collections import deque
 from itertools import chain, islice
 
 from dblog.clock import Clock
-from dblog.core.dumps import Dump, TableDump
+from dblog.core.dumps import Dump
+from dblog.core.table_dump import TableDump
 from dblog.model import TableId
 from dblog.observe.numbers import OTHER, named
 from dblog.readers.dump_progress import DumpProgress

@@ -18,7 +18,7 @@ from collections.abc import Set as AbstractSet
 import structlog
 
 from dblog.clock import Clock
-from dblog.core.dumps import Key
+from dblog.core.table_dump import Key
 from dblog.core.watermark import Closed, Discarded, Ticket, WatermarkPosition, Why, Windows
 from dblog.model import Segment, TableId
 from dblog.observe.numbers import named

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from dblog.core.dumps import Key
+from dblog.core.table_dump import Key
 from dblog.errors import DefiniteError, ServerChangedError, TableChangedError, TransientError
 from dblog.model import TableId
 from dblog.ports import DumpConnection

@@ -18,9 +18,10 @@ import structlog
 from dblog.clock import Clock
 from dblog.config.options import Settings
 from dblog.core.dumprequests import DumpRequest
-from dblog.core.dumps import Dump, Key, TableDump, dump_of, list_of_text
+from dblog.core.dumps import Dump, dump_of, list_of_text
 from dblog.core.removals import RETURNED
 from dblog.core.requested import KeptRequests, Requests, requests_from_text, resumed, tables_of
+from dblog.core.table_dump import Key, KeyRange, TableDump, UnderWay
 from dblog.core.takeover import Unfinished
 from dblog.core.timeline import JOINED, MISSED, Parked, Position, Timeline
 from dblog.core.unmatched_columns import describe_unmatched_columns
@@ -397,7 +398,7 @@ class _Start:
                 out.append(TableDump(table=table.id))
             else:
                 log.info("Debezium's incremental snapshot of a table goes on", table=str(table.id))
-                out.append(TableDump(table=table.id, started=True, key=table.key, after=bounds[0], upto=bounds[1]))
+                out.append(TableDump(table=table.id, state=UnderWay(key=table.key, upto=bounds[1], ranges=(KeyRange(*bounds),))))
         return out
 
     def _bound(self, table: Table, values: Key) -> Key | None:

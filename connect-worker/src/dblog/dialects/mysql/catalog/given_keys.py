@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from dblog.core.dumps import Key
+from dblog.core.table_dump import Key
 from dblog.dialects.mysql.catalog import sql
 from dblog.errors import DefiniteError
 from dblog.model import Column, Table

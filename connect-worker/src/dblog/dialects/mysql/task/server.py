@@ -10,9 +10,9 @@ import structlog
 
 from dblog.abort import Abort
 from dblog.core.changes import Change
-from dblog.core.dumps import Key
 from dblog.core.selection import Parts
 from dblog.core.surrogate import keyed_by
+from dblog.core.table_dump import Key
 from dblog.core.timeline import Database, Timeline
 from dblog.dialects.mysql.binlog.identity import FILE_BEGIN
 from dblog.dialects.mysql.binlog.offset import LogProgress

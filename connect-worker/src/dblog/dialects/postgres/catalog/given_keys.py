@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from dblog.core.dumps import Key
+from dblog.core.table_dump import Key
 from dblog.dialects.postgres.catalog import sql
 from dblog.errors import DefiniteError
 from dblog.model import Column, Table

@@ -13,9 +13,9 @@ import structlog
 from dblog.abort import Abort
 from dblog.config.replica_identities import OPTION as IDENTITIES
 from dblog.config.replica_identities import identity_rules
-from dblog.core.dumps import Key
 from dblog.core.selection import Parts
 from dblog.core.surrogate import keyed_by
+from dblog.core.table_dump import Key
 from dblog.core.timeline import Database, Timeline
 from dblog.dialects.postgres.catalog import conditions, given_keys
 from dblog.dialects.postgres.catalog.index_orders import order_fault
