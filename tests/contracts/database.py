@@ -158,7 +158,7 @@ class Opened:
             watermark_name="suite",
             selection=SimpleNamespace(includes=self.includes),
             stopped=threading.Event(),
-            patience=lambda work: work(),
+            retrying=lambda work: work(),
             clock=SystemClock(),
         )
         self.schemas = self.server.schemas(timeline, context, epoch=EPOCH)

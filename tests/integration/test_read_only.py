@@ -20,7 +20,7 @@ from dblog.config.plugins import CONNECTORS
 from dblog.core.pressure import Limit
 from dblog.dialects.mariadb.position import GtidPosition
 from dblog.dialects.mysql.binlog.position import GtidSet
-from dblog.dialects.mysql.wire import marks
+from dblog.dialects.mysql.wire import state_watermarks
 from dblog.dialects.registry import kind_of
 from dblog.errors import DefiniteError, TransientError
 from stack import MariaDb, MySql
@@ -502,8 +502,8 @@ def test_owned_gtids_are_read_as_a_set() -> None:
 
     one, other = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
 
-    assert marks.owned_gtids(Answers("")) == GtidSet()  # type: ignore[arg-type]
-    assert marks.owned_gtids(Answers(f"{one}:7#42")).text() == f"{one}:7"  # type: ignore[arg-type]
-    assert marks.owned_gtids(Answers(f"{one}:7#42:9#43,\n{other}:1#5")).text() == f"{one}:7:9,{other}:1"  # type: ignore[arg-type]
+    assert state_watermarks.owned_gtids(Answers("")) == GtidSet()  # type: ignore[arg-type]
+    assert state_watermarks.owned_gtids(Answers(f"{one}:7#42")).text() == f"{one}:7"  # type: ignore[arg-type]
+    assert state_watermarks.owned_gtids(Answers(f"{one}:7#42:9#43,\n{other}:1#5")).text() == f"{one}:7:9,{other}:1"  # type: ignore[arg-type]
     for thread in (4, 42, 1234567):
-        assert marks.owned_gtids(Answers(f"{one}:7#{thread}:9#43{other}:1#{thread}")).text() == f"{one}:7:9,{other}:1"  # type: ignore[arg-type]
+        assert state_watermarks.owned_gtids(Answers(f"{one}:7#{thread}:9#43{other}:1#{thread}")).text() == f"{one}:7:9,{other}:1"  # type: ignore[arg-type]

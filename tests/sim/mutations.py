@@ -112,7 +112,7 @@ MUTATIONS = (
         20_000,
     ),
     # ---- readers/order.py, readers/chunk_rows.py, readers/open_windows.py, core/dump_book.py
-    Mutation("rows pass by the windows", f"{READERS}order:Order.rows", "if self._windows.any_open or self._closed:", "if False:"),
+    Mutation("rows pass by the windows", f"{READERS}order:RecordOrder.rows", "if self._windows.any_open or self._closed:", "if False:"),
     Mutation(
         "a chunk of other columns is sent",
         f"{READERS}chunk_rows:ChunkRows._records_of",
@@ -142,7 +142,7 @@ MUTATIONS = (
     ),
     Mutation(
         "rows leave part by part though no key tells them apart",
-        f"{READERS}order:Order.watermark",
+        f"{READERS}order:RecordOrder.watermark",
         "if any(self._chunk_rows.leave_whole(window) for window in closed):",
         "if False:",
         20_000,
@@ -328,7 +328,7 @@ MUTATIONS = (
     ),
     Mutation(
         "tables are read together ahead of their low watermark",
-        f"{READERS}together:SmallTables._read_between",
+        f"{READERS}small_tables:SmallTables._read_between",
         "        self._reader.behind_watermark(connection, tickets[0], read_each)",
         "        connection.begin_snapshot()\n        read_each()\n        connection.end_snapshot()\n"
         "        self._reader.behind_watermark(connection, tickets[0], lambda: None)",
@@ -336,7 +336,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the high watermark of tables that are read together comes ahead of their rows",
-        f"{READERS}together:SmallTables._read_between",
+        f"{READERS}small_tables:SmallTables._read_between",
         "        if self._windows.submit_together(tickets, read):",
         "        self._reader.mark_high(connection, tickets[0])\n        if self._windows.submit_together(tickets, read):",
         5000,
@@ -446,7 +446,7 @@ MUTATIONS = (
     Mutation(
         "rows that only a dump brings are left out",
         f"{READERS}dumping:Dumping.must_dump",
-        "self.dump_again(ordered, repairs=self._repaired_unasked(ordered))",
+        "self.dump_again(ordered, repairs=self._repaired_unrequested(ordered))",
         "pass",
         5000,
     ),
@@ -473,7 +473,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the numbers of windows begin again in each run",
-        "dblog.core.openings:Openings.__init__",
+        "dblog.core.window_numbers:WindowNumbers.__init__",
         "self._last = self._limit = behind",
         "self._last, self._limit = 0, behind",
         5000,

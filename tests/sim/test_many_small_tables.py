@@ -18,11 +18,11 @@ import pytest
 from dblog.clock import SystemClock
 from dblog.core.dumps import dump_of
 from dblog.core.retries import RetryPolicy
-from dblog.core.unasked import UnaskedRepairs
+from dblog.core.unrequested_repairs import UnrequestedRepairs
 from dblog.core.watermark import WatermarkPosition
 from dblog.errors import TableChangedError, TransientError
 from dblog.model import Segment, Table, TableId
-from dblog.readers import together
+from dblog.readers import small_tables
 from dblog.readers.dumping import Dumping
 from dblog.readers.logwatch import RowEstimates
 from dblog.readers.options import DumpRule
@@ -49,7 +49,7 @@ class ManyWorld(World):
             dump=DumpRule(mode="initial", dumps=lambda _: True, goes_on=False),
             selection=Mock(includes=lambda _: True),
             redumps=True,
-            unasked=UnaskedRepairs(keeps_deletes=False, keeps_removals=True),
+            unrequested_repairs=UnrequestedRepairs(keeps_deletes=False, keeps_removals=True),
             run="run",
             dump_threads=threads,
             watermark_name="m",
@@ -205,7 +205,7 @@ def test_the_output_is_the_source_though_reads_of_many_tables_fail_and_their_win
 
 
 def test_small_tables_share_pairs_of_watermarks_and_larger_ones_are_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(together, "TABLES_MAX", 5)
+    monkeypatch.setattr(small_tables, "TABLES_MAX", 5)
     world = ManyWorld(rows_max=4)
     for at, name in enumerate(TABLES):
         for id_ in range(9 if at == 6 else at % 4):

@@ -19,11 +19,11 @@ from dblog.readers.closed_windows import ClosedWindows
 from dblog.readers.dump_progress import DumpProgress
 from dblog.readers.logwatch import RowEstimates
 from dblog.readers.open_windows import OpenWindows
-from dblog.readers.order import Order
+from dblog.readers.order import RecordOrder
 from dblog.readers.queue import BlockingQueue
-from dblog.readers.restarts import Restarts
 from dblog.readers.sharing import Share
 from dblog.readers.standing_warnings import StandingWarnings
+from dblog.readers.table_restarts import TableRestarts
 from dblog.readers.tally import Tally
 from support.chunk_context import chunk_context
 
@@ -46,7 +46,7 @@ class TaskParts:
             clock=self.clock,
             warnings=StandingWarnings(),
         )
-        patience: Any = lambda call: call()  # noqa: E731
+        retrying: Any = lambda call: call()  # noqa: E731
         chunk_rows = ChunkRows(
             closed=self.closed,
             windows=self.windows,
@@ -55,14 +55,14 @@ class TaskParts:
             schemas=any_(encoder=encoders.get),
             records=any_(chunk_context=chunk_context, marker=markers.append),
             log_source=any_(shows=lambda _shown, _table, _low: True),
-            patience=patience,
+            retrying=retrying,
             removed=any_(repaired=lambda _dump, _table: None),
             warnings=StandingWarnings(),
             tally=self.tally,
             run="run",
             clock=self.clock,
         )
-        self.order = Order(
+        self.order = RecordOrder(
             queue=queue,
             windows=self.windows,
             closed=self.closed,
@@ -70,10 +70,10 @@ class TaskParts:
             progress=self.progress,
             tally=self.tally,
             notifications=None,
-            patience=patience,
+            retrying=retrying,
             clock=self.clock,
         )
-        self.restarts = Restarts(progress=self.progress, windows=self.windows)
+        self.restarts = TableRestarts(progress=self.progress, windows=self.windows)
 
     def reader(self, number: int, *, connect: Callable[[], Any], sql: Any, tables: Mapping[TableId, Table], **options: Any) -> ChunkReader:
         """A dump thread over a source that checks nothing: tables are read whole, in every version that ``tables`` has."""

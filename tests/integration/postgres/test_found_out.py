@@ -241,7 +241,7 @@ def test_what_is_found_out_where_the_log_has_not_moved_waits_until_it_has(postgr
         watermark_name="",
         selection=SimpleNamespace(includes=lambda _: True),
         stopped=threading.Event(),
-        patience=lambda ask: ask(),
+        retrying=lambda ask: ask(),
         clock=SystemClock(),
     )
     schemas = PostgresSchemas(connections, timeline, context, epoch=1)

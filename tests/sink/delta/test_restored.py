@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dblog_sink.delta.restored import Commit, Loss, loss
+from dblog_sink.delta.restored import Commit, LostByRestore, loss
 from dblog_sink.errors import DefiniteError
 from delta.tables import DeltaTable
 from sink.harness import Sink, change
@@ -25,19 +25,19 @@ def back(version: int, to: int | None) -> Commit:
         ([own(5), Commit(6), own(7)], None),
         ([Commit(5), back(6, 4)], None),
         ([own(5), Commit(6), back(7, 5)], None),
-        ([own(5), back(6, 4)], Loss(6, 5)),
-        ([own(5), back(6, None)], Loss(6, 5)),
-        ([own(5), own(6), back(7, 5)], Loss(7, 6)),
+        ([own(5), back(6, 4)], LostByRestore(6, 5)),
+        ([own(5), back(6, None)], LostByRestore(6, 5)),
+        ([own(5), own(6), back(7, 5)], LostByRestore(7, 6)),
         ([own(5), back(6, 4), back(7, 5)], None),
-        ([own(5), back(6, 4), own(7)], Loss(6, None)),
-        ([own(5), back(6, 4), own(7), back(8, 5)], Loss(8, None)),
+        ([own(5), back(6, 4), own(7)], LostByRestore(6, None)),
+        ([own(5), back(6, 4), own(7), back(8, 5)], LostByRestore(8, None)),
         ([own(5), Commit(6), back(7, 4), Commit(8), back(9, 6)], None),
-        ([back(6, None), Commit(7)], Loss(6, 5)),
+        ([back(6, None), Commit(7)], LostByRestore(6, 5)),
         ([back(6, None), back(7, 5)], None),
-        ([own(5), back(6, 4), back(7, 5), back(8, 6)], Loss(8, 7)),  # back to what an undone RESTORE had left
+        ([own(5), back(6, 4), back(7, 5), back(8, 6)], LostByRestore(8, 7)),  # back to what an undone RESTORE had left
     ],
 )
-def test_what_a_restore_takes_away_is_what_the_sink_wrote_in_between(commits: list[Commit], found: Loss | None) -> None:
+def test_what_a_restore_takes_away_is_what_the_sink_wrote_in_between(commits: list[Commit], found: LostByRestore | None) -> None:
     assert loss(commits) == found
 
 

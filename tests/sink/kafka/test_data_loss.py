@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from dblog_sink.kafka.data_loss import Loss, committed, lead_past, losses, losses_at_the_end, recreated
+from dblog_sink.kafka.data_loss import LostRecords, committed, lead_past, losses, losses_at_the_end, recreated
 from dblog_sink.state.files import LocalFolder
 
 
@@ -44,9 +44,9 @@ def test_the_checkpoint_is_led_past_the_gap_and_an_open_batch_keeps_all_other_of
     assert committed(LocalFolder(commits), LocalFolder(offsets)) == {"a": {0: 10, 1: 10}, "b": {0: 5}, "c": {0: 7}}
 
     found = [
-        Loss(topic="a", partition=1, wanted=10, first=12, end=40),
-        Loss(topic="b", partition=0, wanted=5, first=0, end=3),
-        Loss(topic="c", partition=0, wanted=7),
+        LostRecords(topic="a", partition=1, wanted=10, first=12, end=40),
+        LostRecords(topic="b", partition=0, wanted=5, first=0, end=3),
+        LostRecords(topic="c", partition=0, wanted=7),
     ]
     lead_past(LocalFolder(commits), LocalFolder(offsets), found)
 

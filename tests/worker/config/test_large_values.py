@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from dblog.cluster.doubts import doubts, ordinary
+from dblog.cluster.remarks import ordinary, remarks_on
 from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS, POSTGRES_OPTIONS, parse_connector
 from dblog.config.converter_options import CONVERTER_OPTIONS
 from dblog.config.large_values import large_values
@@ -167,7 +167,7 @@ def test_a_value_that_takes_much_from_others_is_taken_with_a_warning(name: str) 
             given = config | {name: str(value)}
             parse_connector(options, given)
 
-            found = [text for text in doubts(plugin, given) if text.startswith(f"{name}: {value} is more than {LARGE[name].above}: ")]
+            found = [text for text in remarks_on(plugin, given) if text.startswith(f"{name}: {value} is more than {LARGE[name].above}: ")]
 
             assert bool(found) is warned
             assert not set(found) & set(ordinary(plugin, given))

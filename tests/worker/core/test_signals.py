@@ -6,7 +6,7 @@ import json
 
 import pytest
 from dblog.core.dumprequests import Order, SignalOrigin, request_from_json
-from dblog.core.requested import KeptRequests, Requests, requests_from_text, requests_to_text, resumed
+from dblog.core.requested import Requests, StoredRequests, requests_from_text, requests_to_text, resumed
 from dblog.core.signals import Execute, LogText, Nothing, Pause, Resume, Signal, SignalError, Stop, action_of, signal_from_json
 from dblog.model import TableId
 
@@ -120,4 +120,4 @@ def test_a_request_of_a_signal_is_in_the_offset_with_its_progress_its_check_and_
     del without["dumps"][request.id]["dump"]
     _, (begun,) = resumed([], requests_from_text(json.dumps(without)), tables=lambda _: [B], captured=lambda _: True)
     assert (list(begun.dump.left), begun.checked) == ([B], False)
-    assert resumed([], KeptRequests(), tables=lambda _: [], captured=lambda _: True) == (Requests(), Requests())
+    assert resumed([], StoredRequests(), tables=lambda _: [], captured=lambda _: True) == (Requests(), Requests())

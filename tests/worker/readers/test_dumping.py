@@ -14,7 +14,7 @@ from dblog.core.changes import TruncateTable
 from dblog.core.chunk_size import ChunkLimits
 from dblog.core.dumprequests import INITIAL, parse_request
 from dblog.core.dumps import Dump, dump_from_text, dump_of, dump_to_text
-from dblog.core.unasked import UnaskedRepairs
+from dblog.core.unrequested_repairs import UnrequestedRepairs
 from dblog.errors import DefiniteError
 from dblog.model import TableId
 from dblog.readers.dumping import Dumping
@@ -46,7 +46,7 @@ def dumping_of(
     parts: TaskParts,
     *,
     dumps: Callable[[TableId], bool] = lambda _: True,
-    unasked: UnaskedRepairs | None = None,
+    unrequested_repairs: UnrequestedRepairs | None = None,
     schemas: Any = None,
     modes: Any = WHOLE_TABLES,
     warnings: StandingWarnings | None = None,
@@ -56,7 +56,7 @@ def dumping_of(
         dump=DumpRule(mode="initial", dumps=dumps, goes_on=False),
         selection=Mock(includes=lambda _: True),
         redumps=True,
-        unasked=unasked or UnaskedRepairs(keeps_deletes=False, keeps_removals=True),
+        unrequested_repairs=unrequested_repairs or UnrequestedRepairs(keeps_deletes=False, keeps_removals=True),
         run="run",
         dump_threads=2,
         watermark_name="p/c",
@@ -205,7 +205,9 @@ def test_rows_that_a_statement_takes_from_a_table_in_repair_are_taken_away_only_
 ) -> None:
     """The rest of its dump goes on as one of rows, and the status names it."""
     warnings = StandingWarnings()
-    dumping = dumping_of(parts, unasked=UnaskedRepairs(keeps_deletes=False, keeps_removals=keeps_removals), warnings=warnings)
+    dumping = dumping_of(
+        parts, unrequested_repairs=UnrequestedRepairs(keeps_deletes=False, keeps_removals=keeps_removals), warnings=warnings
+    )
     parts.progress.change_own(
         lambda d: None if d is None else d.read_again([ORDERS], repairs=[ORDERS]).started(ORDERS, key=("id",), upto=(9,))
     )

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from dblog.core.openings import AHEAD
 from dblog.core.watermark import Ticket
+from dblog.core.window_numbers import AHEAD
 from dblog.model import TableId
 from dblog.readers.contract import Progress
 from dblog.readers.marks import MarkExchange

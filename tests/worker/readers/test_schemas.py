@@ -74,7 +74,7 @@ class World:
             log_schemas=log_schemas,
             options=options,
             records=records,
-            patience=lambda call: call(),
+            retrying=lambda call: call(),
             topics=topics,
         )
 

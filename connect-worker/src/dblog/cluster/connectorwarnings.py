@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from dblog.cluster.doubts import doubts, ordinary, written_out
+from dblog.cluster.remarks import ordinary, remarks_on, written_out
 from dblog.cluster.sharedids import nested_prefixes, shared_prefixes, shared_readers, shared_topic
 from dblog.cluster.stores import ConfigStore
 from dblog.cluster.validation import hider
@@ -126,7 +126,7 @@ class ConnectorWarnings:
         # Without asking a provider: a secret that was never read cannot be in a text.
         hide = hider(resolve(config, {}), config, plugin)
         secrets = written_out(plugin, config, self._providers)
-        texts = (*map(hide, doubts(plugin, config)), *secrets)
+        texts = (*map(hide, remarks_on(plugin, config)), *secrets)
         return _Found(config, texts, ordinary=frozenset((*map(hide, ordinary(plugin, config)), *secrets)))
 
     def _shared_with_others(self) -> Mapping[str, tuple[str, ...]]:

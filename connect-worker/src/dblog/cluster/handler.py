@@ -43,7 +43,7 @@ from dblog.cluster.requests import (
     not_offered,
 )
 from dblog.cluster.restarts import Restarts
-from dblog.cluster.role import REJOINS, Role
+from dblog.cluster.role import REJOINS, WorkerRole
 from dblog.cluster.state import ConnectorView
 from dblog.cluster.stores import WRITE_LIMIT_S, ConfigStore, OffsetStore, StatusStore
 from dblog.errors import DefiniteError, TransientError
@@ -65,7 +65,7 @@ class RequestHandler:
         configs: ConfigStore,
         statuses: StatusStore,
         offsets: OffsetStore,
-        role: Role,
+        role: WorkerRole,
         tasks: LocalTasks,
         restarts: Restarts,
         loop: EventLoop,

@@ -49,7 +49,7 @@ from dblog.cluster.records import (
 )
 from dblog.cluster.requests import Request
 from dblog.cluster.restarts import Restarts
-from dblog.cluster.role import Role
+from dblog.cluster.role import WorkerRole
 from dblog.cluster.stage import Stage, describe
 from dblog.cluster.startorder import StartOrders
 from dblog.cluster.statusview import StatusView
@@ -121,7 +121,7 @@ class Herder:
         self._set_level = set_level
         self._on_fatal = on_fatal
         self._stop_limit_s = settings.integer("task.shutdown.graceful.timeout.ms") / 1000
-        self.role = Role(
+        self.role = WorkerRole(
             membership,
             worker_id=worker.worker_id,
             advertised_url=worker.advertised_url,

@@ -20,7 +20,7 @@ from dblog.cluster.eventloop import RETRY_S, EventLoop
 from dblog.cluster.localdumps import LocalDumps
 from dblog.cluster.processes import Died, ProcessTable, TaskMessage
 from dblog.cluster.records import State, Target, TaskId, TopicUse
-from dblog.cluster.role import Role
+from dblog.cluster.role import WorkerRole
 from dblog.cluster.startorder import StartOrders
 from dblog.cluster.statuswriter import StatusWriter
 from dblog.cluster.stores import OffsetStore, StatusStore
@@ -73,7 +73,7 @@ class LocalTasks:
         offsets: OffsetStore,
         statuses: StatusStore,
         status_writer: StatusWriter,
-        role: Role,
+        role: WorkerRole,
         loop: EventLoop,
         clock: Clock,
         stop_limit_s: float,

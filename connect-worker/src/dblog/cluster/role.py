@@ -30,7 +30,7 @@ REJOINS = (
 )
 
 
-class Role:
+class WorkerRole:
     """This worker's role. Changed only in the herder's thread; any thread may read it."""
 
     def __init__(

@@ -12,7 +12,7 @@ from dblog.cluster.decisions import Phase
 from dblog.cluster.localconnectors import LocalConnectors
 from dblog.cluster.localtasks import LocalTasks
 from dblog.cluster.records import State, Status, TaskId
-from dblog.cluster.role import REJOINS, Role
+from dblog.cluster.role import REJOINS, WorkerRole
 from dblog.cluster.state import ConnectorView
 from dblog.cluster.stores import ConfigStore, StatusStore
 from dblog.config.plugins import Plugin, find_connector
@@ -63,7 +63,7 @@ class StatusView:
         configs: ConfigStore,
         statuses: StatusStore,
         *,
-        role: Role,
+        role: WorkerRole,
         connectors: LocalConnectors,
         tasks: LocalTasks,
         warnings: ConnectorWarnings,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import structlog
 
 from dblog.cluster.records import State, Status, TaskId
-from dblog.cluster.role import Role
+from dblog.cluster.role import WorkerRole
 from dblog.cluster.state import may_write
 from dblog.cluster.stores import ConfigStore, StatusStore
 from dblog.config.plugins import find_connector
@@ -20,7 +20,7 @@ _TRACE_CHARS_MAX = 60_000
 class StatusWriter:
     """Writes statuses in this worker's name. Writes none while another worker leads."""
 
-    def __init__(self, configs: ConfigStore, statuses: StatusStore, role: Role) -> None:
+    def __init__(self, configs: ConfigStore, statuses: StatusStore, role: WorkerRole) -> None:
         self._configs = configs
         self._statuses = statuses
         self._role = role

@@ -20,7 +20,7 @@ import structlog
 
 from dblog.abort import Abort
 from dblog.cluster.config_size import require_bounded, require_few
-from dblog.cluster.doubts import Remarks, doubts, ordinary, written_out
+from dblog.cluster.remarks import Remarks, ordinary, remarks_on, written_out
 from dblog.cluster.requests import RequestError, bad_request
 from dblog.config.clients import check_connector_clients
 from dblog.config.connector import check_connector
@@ -138,7 +138,7 @@ class Validator:
             checked, errors, unknown = self._checked_here(plugin, read, resolution, shown, transforms)
             hide_own = hide = hider(resolution, properties, plugin)
             usual = [hide_own(text) for text in ordinary(plugin, properties)]
-            found = [text for text in map(hide_own, doubts(plugin, properties)) if text not in usual]
+            found = [text for text in map(hide_own, remarks_on(plugin, properties)) if text not in usual]
             # a form that is being filled in: everything else is checked
             if errors.keys() == {"name"} and "name" not in properties:
                 checked = check_connector(plugin.options, {**resolution.values, "name": _UNNAMED}, shown=resolution.placeholders)

@@ -109,7 +109,7 @@ class Image(Protocol):
     object. Codecs import no dialect, so it is passed in.
     """
 
-    def LogRows(self, plan: TablePlan, /) -> LogRowsReader:  # noqa: N802 - a class there
+    def RowImages(self, plan: TablePlan, /) -> LogRowsReader:  # noqa: N802 - a class there
         """Return a reader of rows events."""
 
     def ResultRows(self, plan: TablePlan, /) -> Callable[[bytes], Iterator[Row]]:  # noqa: N802
@@ -187,7 +187,7 @@ class ReferencePlan:
     def __init__(self, plan: TablePlan, image: Image, writers: Writers | None = None) -> None:
         self.plan = plan
         self._image = image
-        self._log_rows = image.LogRows(plan)
+        self._log_rows = image.RowImages(plan)
         self._result_rows = image.ResultRows(plan)
         self._writers = avro_writers(plan) if writers is None else writers
         self._write_row = avro.writer(row_schema(plan))

@@ -419,7 +419,7 @@ def tables_of(request: DumpRequest, captured: Iterable[TableId], *, rows_of: Map
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class StoredRequest:
     """The stored state of one request in an offset: its progress, or its end."""
 
     dump: Dump | None
@@ -433,10 +433,10 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptRequests:
+class StoredRequests:
     """The stored state of all requests in an offset."""
 
-    dumps: Mapping[str, Kept] = field(default_factory=dict)
+    dumps: Mapping[str, StoredRequest] = field(default_factory=dict)
     signals_read: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -485,7 +485,7 @@ def require_room(requests: Requests, request: DumpRequest, tables: Iterable[Tabl
         raise NoRoomError(message)
 
 
-def requests_from_text(text: str) -> KeptRequests:
+def requests_from_text(text: str) -> StoredRequests:
     """Read what ``requests_to_text`` wrote. Raise DefiniteError that names the offset field for any
     other text.
     """
@@ -496,7 +496,7 @@ def requests_from_text(text: str) -> KeptRequests:
                 f"the offset's field dblog_dumps has format {value['format']}, this version reads {FORMAT}; use the version that wrote it"
             )
             raise DefiniteError(message)
-        return KeptRequests(
+        return StoredRequests(
             dumps={str(identity): _from_json(str(identity), kept) for identity, kept in value["dumps"].items()},
             signals_read={str(topic): int(offset) for topic, offset in value.get("signals", {}).items()},
         )
@@ -507,7 +507,7 @@ def requests_from_text(text: str) -> KeptRequests:
 
 def resumed(
     requests: Iterable[DumpRequest],
-    kept: KeptRequests,
+    kept: StoredRequests,
     *,
     tables: Callable[[DumpRequest], Iterable[TableId]],
     captured: Callable[[TableId], bool],
@@ -571,15 +571,15 @@ def _without_progress(one: RequestedDump) -> str:
     return _json(_to_json(one, progress=False))
 
 
-def _from_json(identity: str, value: Mapping[str, Any]) -> Kept:
+def _from_json(identity: str, value: Mapping[str, Any]) -> StoredRequest:
     request = request_from_json(value["request"]) if "request" in value else None
     checked = value.get("checked", True) is True
     if "end" not in value:
         dump = dump_from_text(value["dump"], {}) if "dump" in value or request is None else None
         # A requested dump has no list, so none has to be looked up.
-        return Kept(dump=dump, request=request, checked=checked)
+        return StoredRequest(dump=dump, request=request, checked=checked)
     dump = dump_of(identity, (), finished=value["done"], finished_rows=value["rows"], finished_bytes=value.get("bytes", 0))
-    return Kept(dump=dump, end=End(value["end"]), reason=value.get("reason"), failed=value["failed"], request=request)
+    return StoredRequest(dump=dump, end=End(value["end"]), reason=value.get("reason"), failed=value["failed"], request=request)
 
 
 _json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode

@@ -5,7 +5,7 @@ A ``ChunkReader`` is one thread with its own connection; it takes one table of t
 other. It runs at most ``windows_max`` windows of the table ahead of the log, so the database works
 on the next chunk while the last one waits for its high watermark.
 
-Small tables are read many at a time (``together.py``) before any table is read on its own. Several
+Small tables are read many at a time (``small_tables.py``) before any table is read on its own. Several
 readers may share a large table, each in its own ranges (``sharing.py``).
 
 Each window proves itself: the watermark row is selected in the chunk's own snapshot and must show
@@ -58,8 +58,8 @@ from dblog.readers.modes import Modes
 from dblog.readers.open_windows import OpenWindows
 from dblog.readers.schemas import Schemas
 from dblog.readers.sharing import Share, Shares, halved, walked
+from dblog.readers.small_tables import SmallTables
 from dblog.readers.tally import Tally
-from dblog.readers.together import SmallTables
 
 log = structlog.get_logger(__name__)
 

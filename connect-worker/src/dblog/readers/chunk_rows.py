@@ -23,9 +23,9 @@ from dblog.readers.closed_windows import ClosedWindow, ClosedWindows, WindowReco
 from dblog.readers.contract import LogSource
 from dblog.readers.dump_progress import DumpProgress
 from dblog.readers.open_windows import OpenWindows
-from dblog.readers.patience import Patience
 from dblog.readers.records import Records
 from dblog.readers.removed_rows import RemovedRows
+from dblog.readers.retrying import Retrying
 from dblog.readers.schemas import Schemas
 from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.tally import Tally
@@ -60,7 +60,7 @@ class ChunkRows:
         schemas: Schemas,
         records: Records,
         log_source: LogSource,
-        patience: Patience,
+        retrying: Retrying,
         removed: RemovedRows,
         warnings: StandingWarnings,
         tally: Tally,
@@ -74,7 +74,7 @@ class ChunkRows:
         self._schemas = schemas
         self._records = records
         self._log_source = log_source
-        self._patience = patience
+        self._retrying = retrying
         self._removed = removed
         self._warnings = warnings
         self._tally = tally
@@ -145,7 +145,7 @@ class ChunkRows:
                 self._warnings.repair_begins(chunk.extent.dump, closed.table, closed.found_before)
             if self._progress.book.has_read(chunk.extent.dump, closed.table):
                 self._removed.repaired(chunk.extent.dump, closed.table)
-        marker = self._patience(lambda: self._records.marker(made))
+        marker = self._retrying(lambda: self._records.marker(made))
         return [] if marker is None else [marker]
 
     def _marker(self, closed: Closed[ChunkRead], records: WindowRecords) -> ChunkMarker:

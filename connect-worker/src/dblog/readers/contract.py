@@ -41,7 +41,7 @@ from dblog.model import Column, OffsetMap, Table, TableId
 from dblog.ports import DumpConnection
 from dblog.readers.dump_progress import DumpProgress
 from dblog.readers.items import IgnoredForNow, LogCounts, LogItem, RowsParked, Statement
-from dblog.readers.patience import Patience
+from dblog.readers.retrying import Retrying
 from dblog.readers.standing_warnings import StandingWarnings
 
 Merge = Callable[[Column, Column], Column]
@@ -572,7 +572,7 @@ class TaskContext:
     """Prefix of the names of the task's rows in the watermark table."""
     selection: Selection
     stopped: threading.Event
-    patience: Patience
+    retrying: Retrying
     clock: Clock
     warnings: StandingWarnings = field(default_factory=StandingWarnings)
     """Warnings to an operator while the task runs."""

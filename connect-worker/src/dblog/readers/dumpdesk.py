@@ -99,7 +99,7 @@ class DumpDesk:
 
     def eta_error(self) -> float | None:
         """Return the error of past estimates of the own dump's end; see
-        ``core.outlook.Outlook.error``.
+        ``core.estimates.EndEstimate.error``.
         """
         return self._statuses.eta_error(INITIAL)
 

@@ -35,10 +35,10 @@ from dblog.readers.marks import MarkExchange
 from dblog.readers.modes import Modes
 from dblog.readers.open_windows import OpenWindows
 from dblog.readers.options import TABLES_NAMED_MAX, ReaderOptions
-from dblog.readers.restarts import Restarts
 from dblog.readers.schemas import Schemas
 from dblog.readers.sharing import Share
 from dblog.readers.standing_warnings import StandingWarnings
+from dblog.readers.table_restarts import TableRestarts
 from dblog.readers.tally import Tally
 from dblog.readers.task_threads import TaskThreads
 from dblog.readers.unrepaired import warn_of_sent_rows, warn_of_unrepaired
@@ -101,7 +101,7 @@ class Dumping:
         self._windows = windows
         self._notes = notes
         self._tally = tally
-        self._restarts = Restarts(progress=progress, windows=windows)
+        self._restarts = TableRestarts(progress=progress, windows=windows)
         self._server = server
         self._schemas = schemas
         self._options = options
@@ -478,7 +478,7 @@ class Dumping:
             self._restarts.restart(table, "its key sorts in another order")
         # Rows that went away without events may be in chunks that were sent already.
         emptied = dict.fromkeys(change.id for change in changes if isinstance(change, TruncateTable))
-        if not self._options.unasked.of_removals:
+        if not self._options.unrequested_repairs.of_removals:
             self._end_repairs(removed)
         for table in dict.fromkeys((*emptied, *rewritten, *removed)):
             self._restarts.restart(
@@ -489,7 +489,9 @@ class Dumping:
                 self._restarts.restart(change.table.id, "the column that it is read by may have other values", only=_by_surrogate)
         # A TRUNCATE has a record of its own. If rows are to stay, a repair would remove them
         # unasked.
-        repaired = {table: what for table, what in removed.items() if self._options.unasked.of_removals and table not in emptied}
+        repaired = {
+            table: what for table, what in removed.items() if self._options.unrequested_repairs.of_removals and table not in emptied
+        }
         rewritten = {**repaired, **rewritten}
         if not self._options.redumps:  # the option is about rows dumped before; tables that joined have none
             known, joined = 0 if (dump := self._progress.own) is None else dump.joins, self._schemas.joined_numbers()
@@ -498,7 +500,7 @@ class Dumping:
         if rewritten:
             remade = {change.table.id for change in changes if isinstance(change, CreateTable) and change.with_rows}
             waits = missed | (remade - self._schemas.joined_numbers().keys())  # the history knows of those that joined
-            repaired_too = self._repaired_unasked(missed & rewritten.keys(), removed)
+            repaired_too = self._repaired_unrequested(missed & rewritten.keys(), removed)
             return self.dump_again(rewritten, repairs={*repaired, *repaired_too}, waits=waits)
         return frozenset()
 
@@ -527,11 +529,11 @@ class Dumping:
             self._restarts.restart_many(ended, why, lambda d: (d or dump).without_repair(ended))
             warn_of_unrepaired(self._warnings, ended)
 
-    def _repaired_unasked(self, tables: Collection[TableId], removed: Collection[TableId] = ()) -> frozenset[TableId]:
+    def _repaired_unrequested(self, tables: Collection[TableId], removed: Collection[TableId] = ()) -> frozenset[TableId]:
         """Return the tables that may be repaired unasked; warn of the others, whose
         rows may stay.
         """
-        rule, known = self._options.unasked, {*self._schemas.removals(), *removed}
+        rule, known = self._options.unrequested_repairs, {*self._schemas.removals(), *removed}
         allowed = frozenset(table for table in tables if rule.allows(table, known))
         if not rule.keeps_deletes:
             warn_of_unrepaired(self._warnings, [table for table in tables if table not in allowed])
@@ -545,7 +547,7 @@ class Dumping:
         for table in tables:
             self._restarts.restart(table, "its definition was in doubt, and with it the column that it is read by", only=_by_surrogate)
         again = {table: tables[table] for table in self._options.dump.of_parked(tables)}
-        self.dump_again(again, repairs=self._repaired_unasked(again))  # deletes were skipped too
+        self.dump_again(again, repairs=self._repaired_unrequested(again))  # deletes were skipped too
 
     def must_dump(self, tables: Iterable[TableId] | None, why: str, *, repairs: bool = False) -> None:
         """Dump tables whose rows only a dump can bring; ``tables`` None means every captured table.
@@ -563,7 +565,7 @@ class Dumping:
         ordered = {table: why for table in wanted if table not in faulty}
         if ordered:
             # Deletes of these tables were skipped with their rows.
-            self.dump_again(ordered, repairs=self._repaired_unasked(ordered))
+            self.dump_again(ordered, repairs=self._repaired_unrequested(ordered))
         refusals = [self._options.dump.refusal(wanted, why), _unrepairable(faulty, why)]
         if any(refusals):
             raise DefiniteError("; ".join(text for text in refusals if text))

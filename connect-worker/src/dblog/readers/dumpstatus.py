@@ -13,7 +13,7 @@ from typing import Any
 from dblog.clock import Clock
 from dblog.core.chunkmap import left_of
 from dblog.core.dumps import Dump
-from dblog.core.outlook import Outlook
+from dblog.core.estimates import EndEstimate
 from dblog.core.requested import STOPPED, RequestedDump
 from dblog.core.table_dump import TableDump
 from dblog.core.watermark import WatermarkPosition
@@ -47,9 +47,9 @@ class Statuses:
         self._estimates = estimates
         self._governing = governing
         self._clock = clock
-        self._outlooks: dict[str, Outlook] = {}
-        self._table_outlooks: dict[str, dict[TableId, Outlook]] = {}
-        """Outlooks of the tables that are under way."""
+        self._end_estimates: dict[str, EndEstimate] = {}
+        self._table_estimates: dict[str, dict[TableId, EndEstimate]] = {}
+        """Estimates of the tables that are under way."""
         self._at_rest: dict[str, tuple[Dump, RequestedDump | None, dict[str, Any]]] = {}
         """Statuses that do not change by themselves, kept because each may have tens of thousands
         of tables.
@@ -57,8 +57,8 @@ class Statuses:
 
     def forget(self, identity: str) -> None:
         """Forget a dump that nobody asks about any more."""
-        self._outlooks.pop(identity, None)
-        self._table_outlooks.pop(identity, None)
+        self._end_estimates.pop(identity, None)
+        self._table_estimates.pop(identity, None)
         self._at_rest.pop(identity, None)
         self._notes.forget(identity)
 
@@ -72,7 +72,7 @@ class Statuses:
             return known[2]
         runs = state == "RUNNING"
         left = self._rows_left(dump) if state not in ENDED else 0
-        outlook = self._looked(identity, dump, state, left)
+        estimate = self._looked(identity, dump, state, left)
         estimated = None if left is None else dump.rows + left
         shown = list(islice(_shown(dump), TABLES_SHOWN_MAX))
         leaving = self._windows.rows_leave(identity)
@@ -88,9 +88,9 @@ class Statuses:
             "bytes": dump.bytes,
             "bytes_estimated": _bytes_estimated(dump.bytes, dump.rows, estimated),
             "chunks": sum(progress.chunks for progress in chain(dump.left.values(), dump.over.values())),
-            "rows_per_s": outlook.rate if runs else None,
-            "eta_s": outlook.eta_s if runs else None,
-            "eta_error": outlook.error,
+            "rows_per_s": estimate.rate if runs else None,
+            "eta_s": estimate.eta_s if runs else None,
+            "eta_error": estimate.error,
             "revision": None if one is None else one.request.revision,
             "reason": reason
             or next((f"{table} waits: {why}" for table, why in troubles.items()), None)
@@ -111,31 +111,31 @@ class Statuses:
 
     def eta_error(self, identity: str) -> float | None:
         """Return the error of past estimates of the dump's end; see
-        ``core.outlook.Outlook.error``.
+        ``core.estimates.EndEstimate.error``.
         """
-        outlook = self._outlooks.get(identity)
-        return None if outlook is None else outlook.error
+        estimate = self._end_estimates.get(identity)
+        return None if estimate is None else estimate.error
 
-    def _looked(self, identity: str, dump: Dump, state: str, left: int | None) -> Outlook:
-        outlook = self._outlooks.setdefault(identity, Outlook())
+    def _looked(self, identity: str, dump: Dump, state: str, left: int | None) -> EndEstimate:
+        estimate = self._end_estimates.setdefault(identity, EndEstimate())
         now_s = self._clock.monotonic_s()
         if state == "RUNNING":
-            outlook.look(now_s, done=dump.rows, left=left)
+            estimate.look(now_s, done=dump.rows, left=left)
         elif state == "DONE":
-            outlook.end(now_s)
+            estimate.end(now_s)
         else:
-            outlook.rest()
-        return outlook
+            estimate.rest()
+        return estimate
 
     def _look_at_tables(self, identity: str, shown: Iterable[TableDump], *, runs: bool) -> None:
-        """Update the outlooks of the tables under way, and forget all others."""
-        now_s, known = self._clock.monotonic_s(), self._table_outlooks.get(identity, {})
-        self._table_outlooks[identity] = looked = {}
+        """Update the estimates of the tables under way, and forget all others."""
+        now_s, known = self._clock.monotonic_s(), self._table_estimates.get(identity, {})
+        self._table_estimates[identity] = looked = {}
         for progress in shown:
             if runs and progress.started and not progress.ended:
-                outlook = looked[progress.table] = known.get(progress.table) or Outlook()
+                estimate = looked[progress.table] = known.get(progress.table) or EndEstimate()
                 estimated = self._estimates.rows.get(progress.table)
-                outlook.look(now_s, done=progress.rows, left=None if estimated is None else max(0, estimated - progress.rows))
+                estimate.look(now_s, done=progress.rows, left=None if estimated is None else max(0, estimated - progress.rows))
 
     def _troubles(self, identity: str, dump: Dump, one: RequestedDump | None) -> dict[TableId, str]:
         """Return the reasons why tables that should be read wait."""
@@ -147,7 +147,7 @@ class Statuses:
     ) -> dict[str, Any]:
         name = str(progress.table)
         estimated = self._estimates.rows.get(progress.table)
-        outlook = self._table_outlooks[identity].get(progress.table)
+        estimate = self._table_estimates[identity].get(progress.table)
         chunks_open, read_again, proof = self._windows.notes(identity, progress.table)
         return {
             "table": name,
@@ -160,9 +160,9 @@ class Statuses:
             "chunks_open": chunks_open,
             "chunks_read_again": read_again,
             "chunk_rows": None if proof is None else proof.rows,
-            "rows_per_s": None if outlook is None else outlook.rate,
-            "eta_s": None if outlook is None else outlook.eta_s,
-            "eta_error": None if outlook is None else outlook.error,
+            "rows_per_s": None if estimate is None else estimate.rate,
+            "eta_s": None if estimate is None else estimate.eta_s,
+            "eta_error": None if estimate is None else estimate.error,
             "left": left_of(progress.parts, rows=progress.rows, rows_left=None if estimated is None else estimated - progress.rows),
             "proof": _proof(proof),
             "reason": trouble,

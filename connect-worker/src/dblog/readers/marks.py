@@ -20,15 +20,15 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from dblog.core.marks import AwaitedMarks
-from dblog.core.openings import Openings
 from dblog.core.timeline import Position
 from dblog.core.watermark import Ticket, WatermarkPosition
+from dblog.core.window_numbers import WindowNumbers
 from dblog.errors import TransientError
 from dblog.model import TableId
 from dblog.ports import DumpConnection
 from dblog.readers.contract import Progress
 from dblog.readers.open_windows import OpenWindows
-from dblog.readers.order import Order
+from dblog.readers.order import RecordOrder
 from dblog.readers.proof import read_behind_watermark, snapshot_behind
 from dblog.readers.schemas import Schemas
 from dblog.readers.stream import OpenLog
@@ -90,12 +90,14 @@ class MarkExchange:
     log.
     """
 
-    def __init__(self, *, order: Order, windows: OpenWindows, schemas: Schemas, log: OpenLog, openings: Openings | None = None) -> None:
+    def __init__(
+        self, *, order: RecordOrder, windows: OpenWindows, schemas: Schemas, log: OpenLog, numbers: WindowNumbers | None = None
+    ) -> None:
         self._order = order
         self._windows = windows
         self._schemas = schemas
         self._log = log
-        self._openings = openings or Openings()
+        self._numbers = numbers or WindowNumbers()
         self._numbering = threading.Lock()
         """Lock around the numbering, held briefly, so that storing an offset does not wait for the
         log thread.
@@ -118,12 +120,12 @@ class MarkExchange:
     def to_store(self) -> int:
         """Return the number for the ``dblog_windows`` field of an offset made now."""
         with self._numbering:
-            return self._openings.to_store()
+            return self._numbers.to_store()
 
     def stored(self, ahead: int) -> None:
         """Note that an offset with this ``dblog_windows`` field is stored."""
         with self._numbering:
-            self._openings.stored(ahead)
+            self._numbers.stored(ahead)
         self._log.wake()
 
     # ---- chunk threads
@@ -184,9 +186,9 @@ class MarkExchange:
         transaction. ``quiet`` is True if the log has nothing more at the moment. ``not_before`` are
         tables with a dump that has to show everything up to a later position.
         """
-        if self._openings.begin_again_further_on:
+        if self._numbers.begin_again_further_on:
             with self._numbering:
-                self._openings.come_to(at.sequence)
+                self._numbers.come_to(at.sequence)
         if not self._awaited and not self._wants_here:
             return
         if self._wants_here and between:
@@ -197,13 +199,13 @@ class MarkExchange:
             closing = self._awaited.take_highs(lambda mark: at.has_come_to(mark, quiet=quiet))
             if self._first is not None and at.has_come_to(self._first, quiet=quiet):
                 self._first = None
-            between = between and self._first is None and self._openings.may_begin
+            between = between and self._first is None and self._numbers.may_begin
             opening = self._awaited.take_lows(
                 between=between, follows=lambda ticket: not self._opens_later(ticket, at.sequence, not_before)
             )
         with self._numbering:
-            last = self._openings.last(at.sequence)
-            numbers = [self._openings.number(at.sequence) for _ in opening]
+            last = self._numbers.last(at.sequence)
+            numbers = [self._numbers.number(at.sequence) for _ in opening]
         for ticket in closing:
             self._order.watermark(ticket.high_token, _position(at, last))
         for ticket, number in zip(opening, numbers, strict=True):

@@ -42,7 +42,7 @@ NO_ROOM = "offset has no room"
 
 WINDOWS = "dblog_windows"
 """Field of the offset: a number above the window numbers used at one log position
-(core/openings.py).
+(core/window_numbers.py).
 """
 
 UNREPORTED = "dblog_unreported"

@@ -14,7 +14,7 @@ from dblog.core.chunk_size import ChunkLimits
 from dblog.core.pressure import OF_SERVER, Limit
 from dblog.core.retries import RetryPolicy
 from dblog.core.selection import Parts, Selection, builtin_tables, name_matcher, named_parts
-from dblog.core.unasked import UnaskedRepairs
+from dblog.core.unrequested_repairs import UnrequestedRepairs
 from dblog.errors import DefiniteError
 from dblog.model import TableId
 from dblog.readers.start import dumps, dumps_at_all
@@ -97,7 +97,7 @@ class ReaderOptions:
     """True if tables that are new to the connector are ignored (``starting`` narrows
     ``selection``).
     """
-    unasked: UnaskedRepairs
+    unrequested_repairs: UnrequestedRepairs
     """Rule for tables that may be repaired without a request."""
     redumps: bool
     """True if a table is dumped again after a statement that rewrites its old rows."""
@@ -164,7 +164,7 @@ class ReaderOptions:
                 dumps_joining=settings.text("dblog.new.tables") == "dump",
             ),
             keeps_to_its_tables=settings.text("dblog.new.tables") == "ignore",
-            unasked=UnaskedRepairs.skipping(settings.items_of("skipped.operations")),
+            unrequested_repairs=UnrequestedRepairs.skipping(settings.items_of("skipped.operations")),
             redumps=settings.text("dblog.ddl.redump") == "changed" and dumps_at_all(mode),
             history_topic=history_topic_of(settings),
             is_filtered=name_matcher(settings.originals.get(DDL_FILTER), option=DDL_FILTER) or (lambda _: False),

@@ -25,8 +25,8 @@ from dblog.readers.closed_windows import ClosedWindows
 from dblog.readers.dump_progress import DumpProgress, Moved
 from dblog.readers.notifications import Notifications
 from dblog.readers.open_windows import OpenWindows
-from dblog.readers.patience import Patience
 from dblog.readers.queue import BlockingQueue
+from dblog.readers.retrying import Retrying
 from dblog.readers.tally import Tally
 from dblog.transforms.stage import TransformStage
 
@@ -61,7 +61,7 @@ class Step:
         return self.dump is not None or self.requests is not None
 
 
-class Order:
+class RecordOrder:
     """Order of one task's records. The log thread calls it.
 
     ``notifications`` makes records of changes of dumps; None makes none. ``stage`` passes records
@@ -78,7 +78,7 @@ class Order:
         progress: DumpProgress,
         tally: Tally,
         notifications: Notifications | None,
-        patience: Patience,
+        retrying: Retrying,
         clock: Clock,
         stage: TransformStage | None = None,
     ) -> None:
@@ -90,7 +90,7 @@ class Order:
         self._progress = progress
         self._tally = tally
         self._notifications = notifications
-        self._patience = patience
+        self._retrying = retrying
         self._clock = clock
         self._log_offsets: list[Any] = []
         self._part_sent_s = 0.0
@@ -240,7 +240,7 @@ class Order:
         moved = self._progress.take_moved() if self._progress.moved else Moved()
         if moved.notices and self._notifications is not None:
             notifications, notices = self._notifications, list(moved.notices)
-            made = self._patience(lambda: notifications.segments(notices))
+            made = self._retrying(lambda: notifications.segments(notices))
             segments = [*segments, *made]
             records += len(made)
             size_bytes += sum(len(part) for segment in made for part in (*segment.keys, *segment.values) if part is not None)

@@ -20,10 +20,10 @@ from dblog.readers.items import LogRows, OtherRecord, Signals, Statement
 from dblog.readers.marks import MarkExchange
 from dblog.readers.open_windows import OpenWindows
 from dblog.readers.options import ReaderOptions
-from dblog.readers.order import Order
-from dblog.readers.patience import Patience
+from dblog.readers.order import RecordOrder
 from dblog.readers.records import Records
 from dblog.readers.removed_rows import RemovedRows
+from dblog.readers.retrying import Retrying
 from dblog.readers.schemas import Schemas, StatementDone
 from dblog.readers.signals import SignalDesk
 
@@ -41,7 +41,7 @@ class LogOutput:
     def __init__(
         self,
         *,
-        order: Order,
+        order: RecordOrder,
         windows: OpenWindows,
         progress: DumpProgress,
         dumping: Dumping,
@@ -49,7 +49,7 @@ class LogOutput:
         schemas: Schemas,
         reports: SchemaReports,
         options: ReaderOptions,
-        patience: Patience,
+        retrying: Retrying,
         first: Iterable[Any] = (),
         began: Progress,
         exchange: MarkExchange | None = None,
@@ -67,7 +67,7 @@ class LogOutput:
         self._schemas = schemas
         self._reports = reports
         self._options = options
-        self._patience = patience
+        self._retrying = retrying
         self._first: Iterator[Any] = iter(tuple(first))
         self._began = began
 
@@ -188,7 +188,7 @@ class LogOutput:
         self._dumping.tables_back(tables)
 
     def _made(self, make: Callable[[], Result]) -> Result:
-        return self._patience(make)
+        return self._retrying(make)
 
     def _truncates(self, statement: Statement, done: StatementDone) -> list[Segment]:
         """Return the records of truncated tables, except those that ``skipped.operations``

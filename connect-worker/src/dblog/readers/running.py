@@ -15,10 +15,10 @@ import structlog
 
 from dblog.clock import Clock
 from dblog.core.dumps import Dump
-from dblog.core.openings import Openings
 from dblog.core.requested import Requests
 from dblog.core.timeline import Position, Timeline
 from dblog.core.watermark import Windows
+from dblog.core.window_numbers import WindowNumbers
 from dblog.model import Batch, OffsetMap, Table, TableId
 from dblog.readers.chunk_read import ChunkRead
 from dblog.readers.chunk_rows import ChunkRows
@@ -35,17 +35,16 @@ from dblog.readers.logwatch import RowEstimates, Watch
 from dblog.readers.marks import MarkExchange
 from dblog.readers.modes import Modes
 from dblog.readers.notifications import Notifications
-from dblog.readers.numbers import RunningNumbers
 from dblog.readers.offset import WINDOWS, FoldedOffset, SourceOffset
 from dblog.readers.open_windows import OpenWindows
 from dblog.readers.options import ReaderOptions
-from dblog.readers.order import Order
+from dblog.readers.order import RecordOrder
 from dblog.readers.output import LogOutput
-from dblog.readers.patience import Patience
 from dblog.readers.queue import BlockingQueue
 from dblog.readers.records import Records
 from dblog.readers.removed_rows import RemovedRows
 from dblog.readers.request_checks import RequestChecks
+from dblog.readers.retrying import Retrying
 from dblog.readers.schemas import Schemas
 from dblog.readers.signal_file import SignalFile, SignalFileSettings
 from dblog.readers.signal_topic import SignalTopic, SignalTopicSettings
@@ -53,6 +52,7 @@ from dblog.readers.signals import SignalDesk
 from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.stream import LogStream, OpenLog, StreamOptions
 from dblog.readers.tally import TABLES_MAX, Tally
+from dblog.readers.task_metrics import TaskMetrics
 from dblog.readers.task_threads import TaskThreads
 from dblog.readers.unmatched import UnmatchedNames
 
@@ -171,7 +171,7 @@ class Running:
         self._watcher = watcher = _Watcher(run, dump_side, self.stream, self.fold)
         self.desk = watcher.desk
         self._unmatched = UnmatchedNames(beginning.checked, named=options.named, schemas=self.schemas, warnings=warnings)
-        self._numbers = RunningNumbers(
+        self._numbers = TaskMetrics(
             stream=self.stream,
             queue=self.queue,
             progress=self.progress,
@@ -251,7 +251,7 @@ class Running:
     @property
     def waits_for(self) -> str | None:
         """Sentence that says why the log is not read; None while it is."""
-        return self._run.patience.waits or self.stream.waits
+        return self._run.retrying.waits or self.stream.waits
 
     def metrics(self) -> dict[str, float]:
         """Return the metrics by name for the herder."""
@@ -292,7 +292,7 @@ class _Run:
         self.stopped = threading.Event()
         self.queue = BlockingQueue(records_max=options.queue_records_max, bytes_max=options.queue_bytes_max)
         self.threads = TaskThreads(self.queue)
-        self.patience = Patience(stopped=self.stopped, policy=options.retry_policy, clock=clock)
+        self.retrying = Retrying(stopped=self.stopped, policy=options.retry_policy, clock=clock)
         self.notifications = Notifications(records, channels=options.notification_channels)
         self.progress = DumpProgress(notifies=self.notifications.wanted)
         self.tally = Tally(clock, tables_max=tables_max)
@@ -319,7 +319,7 @@ class _LogSide:
             watermark_name=options.watermark_name,
             selection=options.selection,
             stopped=run.stopped,
-            patience=run.patience,
+            retrying=run.retrying,
             clock=run.clock,
             warnings=run.warnings,
             dumps=run.progress,
@@ -336,7 +336,7 @@ class _LogSide:
             log_schemas=log_schemas,
             options=options,
             records=records,
-            patience=run.patience,
+            retrying=run.retrying,
             left_out=self._passed_over,
             ahead=self.ahead,
             joins=0 if beginning.dump is None else beginning.dump.joins,
@@ -439,7 +439,7 @@ class _Watcher:
         )
 
 
-def _order(run: _Run, log_side: _LogSide) -> tuple[Order, RemovedRows]:
+def _order(run: _Run, log_side: _LogSide) -> tuple[RecordOrder, RemovedRows]:
     """Return the order of log rows and chunk rows, and the rows that statements have removed."""
     removed = RemovedRows(connector=run.options.connector, schemas=log_side.schemas, warnings=run.warnings)
     chunk_rows = ChunkRows(
@@ -450,14 +450,14 @@ def _order(run: _Run, log_side: _LogSide) -> tuple[Order, RemovedRows]:
         schemas=log_side.schemas,
         records=run.records,
         log_source=log_side.source,
-        patience=run.patience,
+        retrying=run.retrying,
         removed=removed,
         warnings=run.warnings,
         tally=run.tally,
         run=run.options.run,
         clock=run.clock,
     )
-    order = Order(
+    order = RecordOrder(
         queue=run.queue,
         windows=run.windows,
         closed=run.closed,
@@ -465,23 +465,23 @@ def _order(run: _Run, log_side: _LogSide) -> tuple[Order, RemovedRows]:
         progress=run.progress,
         tally=run.tally,
         notifications=run.notifications,
-        patience=run.patience,
+        retrying=run.retrying,
         clock=run.clock,
         stage=run.records.stage,
     )
     return order, removed
 
 
-def _exchange(run: _Run, order: Order, schemas: Schemas, open_log: OpenLog) -> MarkExchange | None:
+def _exchange(run: _Run, order: RecordOrder, schemas: Schemas, open_log: OpenLog) -> MarkExchange | None:
     """Return the source of marks in read-only mode; None if watermarks are written."""
     if not run.options.read_only:
         return None
-    openings = Openings(run.beginning.windows, run.beginning.log_end)
-    return MarkExchange(order=order, windows=run.windows, schemas=schemas, log=open_log, openings=openings)
+    numbers = WindowNumbers(run.beginning.windows, run.beginning.log_end)
+    return MarkExchange(order=order, windows=run.windows, schemas=schemas, log=open_log, numbers=numbers)
 
 
 def _output(
-    run: _Run, log_side: _LogSide, dump_side: _DumpSide, order: Order, exchange: MarkExchange | None, removed: RemovedRows
+    run: _Run, log_side: _LogSide, dump_side: _DumpSide, order: RecordOrder, exchange: MarkExchange | None, removed: RemovedRows
 ) -> LogOutput:
     """Return the destination of what the log contains."""
     return LogOutput(
@@ -493,7 +493,7 @@ def _output(
         schemas=log_side.schemas,
         reports=run.server,
         options=run.options,
-        patience=run.patience,
+        retrying=run.retrying,
         first=run.beginning.reports,
         began=run.beginning.progress.copy(),
         exchange=exchange,

@@ -50,8 +50,8 @@ from dblog.readers.encoders_ahead import EncodersAhead
 from dblog.readers.history import SchemaHistory
 from dblog.readers.items import IGNORED_FOR_NOW, ROWS_PARKED, IgnoredForNow, RowsParked
 from dblog.readers.options import ReaderOptions
-from dblog.readers.patience import Patience
 from dblog.readers.records import Records
+from dblog.readers.retrying import Retrying
 from dblog.readers.topics import SharedTopicWarnings
 
 log = structlog.get_logger(__name__)
@@ -131,7 +131,7 @@ class Schemas:
     - ``options`` select the captured tables, and those that a dump may bring. A statement that they
       filter (schema.history.internal.ddl.filter) is left out of the history; its changes are still
       applied.
-    - ``records`` builds encoders, and ``patience`` repeats a call while a broker or server is away.
+    - ``records`` builds encoders, and ``retrying`` repeats a call while a broker or server is away.
     - ``left_out`` is called with each table whose rows are skipped for now, when ``resolve`` asks
       for it.
     - ``joins`` is the number of the last joining that the dump has included.
@@ -146,13 +146,13 @@ class Schemas:
         log_schemas: LogSchemas,
         options: ReaderOptions,
         records: Records,
-        patience: Patience,
+        retrying: Retrying,
         left_out: Callable[[TableId], None] = lambda _: None,
         ahead: EncodersAhead | None = None,
         joins: int = 0,
         topics: SharedTopicWarnings | None = None,
     ) -> None:
-        self._patience = patience
+        self._retrying = retrying
         self._topics = topics
         self._removals = Removals()
         self._removals.leave(timeline.gone())
@@ -286,7 +286,7 @@ class Schemas:
         """Store in the history why these tables lost rows; return when it is stored."""
         with self._lock:
             if noted := [table for table, what in tables.items() if self._timeline.note_removal(table, what)]:
-                self._patience(lambda: self._history.save(self._timeline, noted))
+                self._retrying(lambda: self._history.save(self._timeline, noted))
 
     def end_removals(self, tables: Iterable[TableId]) -> None:
         """Remove the noted removals of these tables from the history, with the next offset that is
@@ -301,7 +301,7 @@ class Schemas:
         stored.
         """
         with self._lock:
-            self._patience(lambda: self._history.save_list(identity, tables))
+            self._retrying(lambda: self._history.save_list(identity, tables))
 
     def joined_numbers(self) -> dict[TableId, int]:
         """Return the tables that joined, with the numbers of their joinings."""
@@ -440,7 +440,7 @@ class Schemas:
                     self._join(change.table.id, position, missed=change.misses)
             if changed or databases or logged is not None:
                 kept = None if filtered else logged
-                self._patience(lambda: self._history.save(self._timeline, changed, databases=databases, statement=kept))
+                self._retrying(lambda: self._history.save(self._timeline, changed, databases=databases, statement=kept))
             truncated = [t for c in changes if isinstance(c, TruncateTable) for t in tables_of(c)]
             touched = tuple(t for t in dict.fromkeys((*changed, *truncated)) if self.includes(t))
             gone = tuple(t for t in touched if isinstance(self._timeline.current(t), Absent))
@@ -493,7 +493,7 @@ class Schemas:
             self._timeline.put(reading.table, position)
 
     def _read(self, table_id: TableId, position: Position, begin: Any, why: str) -> Reading:
-        reading: Reading = self._patience(lambda: self._log_schemas.read_table(table_id, position, begin))
+        reading: Reading = self._retrying(lambda: self._log_schemas.read_table(table_id, position, begin))
         log.info(
             "table schema read from the server", table=str(table_id), reason=why, found=reading.table is not None, touched=reading.touched
         )
@@ -630,11 +630,11 @@ class Schemas:
         return self._encoder_of(table) if admitted else None
 
     def _save(self, table: TableId) -> None:
-        self._patience(lambda: self._history.save(self._timeline, [table]))
+        self._retrying(lambda: self._history.save(self._timeline, [table]))
 
     def _encoder_of(self, table: Table) -> RowEncoder:
         encoder = self._encoders.get(table.id)
         if encoder is None or encoder.plan.table != table:
             ahead = None if self._ahead is None else self._ahead.take(table)
-            encoder = self._encoders[table.id] = ahead or self._patience(lambda: self._records.encoder(table))
+            encoder = self._encoders[table.id] = ahead or self._retrying(lambda: self._records.encoder(table))
         return encoder

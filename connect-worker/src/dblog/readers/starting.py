@@ -20,7 +20,7 @@ from dblog.config.options import Settings
 from dblog.core.dumprequests import DumpRequest
 from dblog.core.dumps import Dump, dump_of, list_of_text
 from dblog.core.removals import RETURNED
-from dblog.core.requested import KeptRequests, Requests, requests_from_text, resumed, tables_of
+from dblog.core.requested import Requests, StoredRequests, requests_from_text, resumed, tables_of
 from dblog.core.table_dump import Key, KeyRange, TableDump, UnderWay
 from dblog.core.takeover import Unfinished
 from dblog.core.timeline import JOINED, MISSED, Parked, Position, Timeline
@@ -261,7 +261,7 @@ class _Start:
         self._lost = True
         deleted = (
             "Rows that were deleted in between stay at the consumers, for skipped.operations leaves out deletes"
-            if self._options.unasked.keeps_deletes
+            if self._options.unrequested_repairs.keeps_deletes
             else "The sink removes rows that were deleted in between once a table's dump has arrived whole, if it reads the topic of chunk markers; "
             "other consumers keep them"
         )
@@ -300,7 +300,7 @@ class _Start:
         text = None if offset is None else offset.get("dblog_dumps")
         return resumed(
             requests,
-            requests_from_text(text) if isinstance(text, str) else KeptRequests(),
+            requests_from_text(text) if isinstance(text, str) else StoredRequests(),
             tables=lambda request: tables_of(request, (table.id for table in timeline.captured_tables())),
             captured=self._options.selection.includes,
         )
@@ -372,7 +372,7 @@ class _Start:
         """Return the tables, of these with a gap in the log, that the dump repairs unasked; warn of
         the others.
         """
-        rule, removed = self._options.unasked, timeline.removals()
+        rule, removed = self._options.unrequested_repairs, timeline.removals()
         repaired = {table for table in tables if rule.allows(table, removed)}
         if not rule.keeps_deletes:
             warn_of_unrepaired(self._warnings, (table for table in tables if table not in repaired))
@@ -390,15 +390,14 @@ class _Start:
             if table is None:
                 log.warning("a table of Debezium's incremental snapshot is not captured, and is left out", table=str(left.table))
                 continue
-            bounds = None
-            if left.sent_upto is not None and left.ends_at is not None:
-                bounds = [self._bound(table, values) for values in (left.sent_upto, left.ends_at)]
-            if bounds is None or None in bounds:
+            after = None if left.sent_upto is None else self._bound(table, left.sent_upto)
+            upto = None if left.ends_at is None else self._bound(table, left.ends_at)
+            if after is None or upto is None:
                 log.info("a table of Debezium's incremental snapshot is dumped from its beginning", table=str(table.id))
                 out.append(TableDump(table=table.id))
             else:
                 log.info("Debezium's incremental snapshot of a table goes on", table=str(table.id))
-                out.append(TableDump(table=table.id, state=UnderWay(key=table.key, upto=bounds[1], ranges=(KeyRange(*bounds),))))
+                out.append(TableDump(table=table.id, state=UnderWay(key=table.key, upto=upto, ranges=(KeyRange(after, upto),))))
         return out
 
     def _bound(self, table: Table, values: Key) -> Key | None:

@@ -15,8 +15,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from dblog.cluster.answers import info_answer
-from dblog.cluster.doubts import Remarks
 from dblog.cluster.records import Target
+from dblog.cluster.remarks import Remarks
 from dblog.cluster.requests import (
     STALE,
     DeleteConnector,

@@ -59,9 +59,9 @@ from dblog.ports import OffsetFold
 from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.start import LOST_POSITION, may_start_over
 from dblog.runtime.control import Control
-from dblog.runtime.numbers import ProcessNumbers
 from dblog.runtime.offsets import OffsetNotStoredError, OffsetWriter
 from dblog.runtime.policy import failed_trace, trace_of
+from dblog.runtime.process_metrics import ProcessMetrics
 from dblog.runtime.sender import Sender
 from dblog.runtime.too_large import RequestRefusedError, Requests, requests_of, small_requests_warning, with_requests
 from dblog.runtime.unacknowledged import Unacknowledged
@@ -267,7 +267,7 @@ class Supervisor:
         self._factory = factory
         self._paused = False
         self._metrics_at_s = 0.0
-        self._numbers = ProcessNumbers(flush_interval_s=60.0)
+        self._numbers = ProcessMetrics(flush_interval_s=60.0)
         self._brokers_away: str | None = None
         self._sending_since: tuple[float, OffsetMap] | None = None
         """Time since which the current run sends, and the offset that it began with; None before
@@ -310,7 +310,7 @@ class Supervisor:
             self._note_request(given)
         structlog.contextvars.bind_contextvars(connector=order.connector, task=order.task)
         self._paused = order.paused
-        self._numbers = ProcessNumbers(flush_interval_s=_flush_interval_s(order))
+        self._numbers = ProcessMetrics(flush_interval_s=_flush_interval_s(order))
         plugin = find_connector(order.config.get("connector.class"))
         # Logged here, so that it appears once, however often the task tries to start.
         if insecure := insecure_choices(plugin.options if plugin is not None else (), order.config):

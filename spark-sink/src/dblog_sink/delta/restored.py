@@ -28,7 +28,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class LostByRestore:
     """A RESTORE that lost rows of the sink.
 
     ``version`` is that of the RESTORE. ``whole`` is the newest version with all rows, None if there
@@ -39,7 +39,7 @@ class Loss:
     whole: int | None
 
 
-def loss(commits: Sequence[Commit]) -> Loss | None:
+def loss(commits: Sequence[Commit]) -> LostByRestore | None:
     """Return the loss in the newest version, None if nothing is missing.
 
     ``commits`` are consecutive, and the table was whole before the first.
@@ -57,7 +57,7 @@ def loss(commits: Sequence[Commit]) -> Loss | None:
         held[commit.version] = now
     if now == written or last < 0:
         return None
-    return Loss(last, max((version for version, found in held.items() if found == written), default=None))
+    return LostByRestore(last, max((version for version, found in held.items() if found == written), default=None))
 
 
 def first_of(commits: Sequence[Commit]) -> int:

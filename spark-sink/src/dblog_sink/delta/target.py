@@ -117,7 +117,7 @@ class Target:
     growing: bool = True
     """True if its last batch had new rows only.
 
-    The next one is then written while it is decoded (``tables/modes/straight.py``).
+    The next one is then written while it is decoded (``tables/modes/new_rows.py``).
     """
     declined: int = 0
     """Number of batches for which writing during decoding is not tried, after a failure."""

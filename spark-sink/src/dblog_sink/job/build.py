@@ -24,9 +24,9 @@ from dblog_sink.observe.progress import Progress
 from dblog_sink.reconcile.arrivals import Arrivals, Ends
 from dblog_sink.schema.registry import Registry, tls_context
 from dblog_sink.snapshots.manifest import Manifest
-from dblog_sink.snapshots.outside import OutsideSnapshots
 from dblog_sink.snapshots.publish import SnapshotPublisher
 from dblog_sink.snapshots.strategy import LastSnapshotThenBatches, MergeBySnapshots
+from dblog_sink.snapshots.unmerged_records import OutsideSnapshots
 from dblog_sink.snapshots.waivers import TopicOffsets
 from dblog_sink.state.control_table import ControlTable, path_of
 from dblog_sink.state.crash_points import Reached, nothing

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from dblog_sink.batches.table_book import TableBook
 from dblog_sink.config.job_options import Settings
 from dblog_sink.kafka import brokers, data_loss, source
-from dblog_sink.kafka.data_loss import Loss
+from dblog_sink.kafka.data_loss import LostRecords
 from dblog_sink.observe.progress import Progress
 from dblog_sink.reconcile.arrivals import Arrivals
 from dblog_sink.snapshots.waivers import Offsets
@@ -33,7 +33,7 @@ class CheckpointOffsets:
         first, end = brokers.ends(self._session, self._settings, topics)
         return first, end, self._read()
 
-    def losses(self, state: State) -> list[Loss]:
+    def losses(self, state: State) -> list[LostRecords]:
         """Return the losses among the records to be read next.
 
         ``state`` is the control table's, which knows the ids of the topics that were read.
@@ -96,7 +96,7 @@ class CheckpointOffsets:
         """
         return not any(name.isdigit() for name in files.folder(self._session, f"{self._path}/offsets").names())
 
-    def _losses_without_checkpoint(self, state: State) -> list[Loss]:
+    def _losses_without_checkpoint(self, state: State) -> list[LostRecords]:
         wanted: dict[str, dict[int, int]] = {}
         for (topic, partition), mark in state.high_water_marks.items():
             wanted.setdefault(topic, {})[partition] = mark.offset + 1

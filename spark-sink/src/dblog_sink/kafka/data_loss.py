@@ -26,7 +26,7 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
+class LostRecords:
     """A topic partition with lost records.
 
     ``first`` and ``end`` are None if the partition no longer exists. ``begins_at`` is set if a
@@ -63,7 +63,7 @@ class Loss:
         return f"{partition}: {self.first - self.wanted} records from offset {self.wanted} on have expired, the first one there is {self.first}"
 
 
-def losses(wanted: Offsets, first: Offsets, end: Offsets, recreated: Collection[tuple[str, int]] = ()) -> list[Loss]:
+def losses(wanted: Offsets, first: Offsets, end: Offsets, recreated: Collection[tuple[str, int]] = ()) -> list[LostRecords]:
     """Return the losses among the wanted offsets.
 
     ``first`` and ``end`` are the brokers' for the same topics; a partition that they lack is lost.
@@ -74,11 +74,11 @@ def losses(wanted: Offsets, first: Offsets, end: Offsets, recreated: Collection[
         for partition, offset in sorted(partitions.items()):
             low, high = first.get(topic, {}).get(partition), end.get(topic, {}).get(partition)
             if low is None or high is None:
-                found.append(Loss(topic=topic, partition=partition, wanted=offset))
+                found.append(LostRecords(topic=topic, partition=partition, wanted=offset))
             elif low > offset or high < offset:
-                found.append(Loss(topic=topic, partition=partition, wanted=offset, first=low, end=high))
+                found.append(LostRecords(topic=topic, partition=partition, wanted=offset, first=low, end=high))
             elif (topic, partition) in recreated and offset > low:
-                found.append(Loss(topic=topic, partition=partition, wanted=offset, first=low, end=high, recreated=True))
+                found.append(LostRecords(topic=topic, partition=partition, wanted=offset, first=low, end=high, recreated=True))
     return found
 
 
@@ -90,7 +90,7 @@ def recreated(marks: Mapping[tuple[str, int], str], ids: Mapping[str, str]) -> f
     return frozenset(partition for partition, was in marks.items() if was and ids.get(partition[0], was) != was)
 
 
-def losses_at_the_end(wanted: Offsets, first: Offsets, end: Offsets, recreated: Collection[tuple[str, int]] = ()) -> list[Loss]:
+def losses_at_the_end(wanted: Offsets, first: Offsets, end: Offsets, recreated: Collection[tuple[str, int]] = ()) -> list[LostRecords]:
     """Return the losses if reading begins at the partitions' ends."""
     found = {(one.topic, one.partition): one for one in losses(wanted, first, end, recreated)}
     for topic, partitions in wanted.items():
@@ -99,13 +99,13 @@ def losses_at_the_end(wanted: Offsets, first: Offsets, end: Offsets, recreated: 
             again = (topic, partition) in recreated
             if last > offset or (again and last > first[topic][partition]):
                 low = first[topic][partition]
-                found[topic, partition] = Loss(
+                found[topic, partition] = LostRecords(
                     topic=topic, partition=partition, wanted=offset, first=low, end=last, begins_at=last, recreated=again
                 )
     return [found[key] for key in sorted(found)]
 
 
-def led_past(text: str, found: Iterable[Loss]) -> str:
+def led_past(text: str, found: Iterable[LostRecords]) -> str:
     """Return an offsets file of Spark's checkpoint with lost partitions moved past the gap.
 
     They move to their first existing record. The file has a line each for version, metadata and
@@ -128,7 +128,7 @@ def led_past(text: str, found: Iterable[Loss]) -> str:
     return "\n".join([*first, json.dumps(offsets, separators=(",", ":"))])
 
 
-def lead_past(commits: Folder, offsets: Folder, found: Sequence[Loss]) -> None:
+def lead_past(commits: Folder, offsets: Folder, found: Sequence[LostRecords]) -> None:
     """Move a checkpoint past a gap.
 
     This changes the offsets with which the next batch begins, and those of an open batch.

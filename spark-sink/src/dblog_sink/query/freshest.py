@@ -29,7 +29,7 @@ from dblog_sink.state.control_table import read_state
 from dblog_sink.state.crash_points import nothing
 from dblog_sink.state.notes import State
 from dblog_sink.tables.apply import Applier
-from dblog_sink.tables.modes.kept import completed
+from dblog_sink.tables.modes.missing_values import completed
 from dblog_sink.tables.profile import profile
 from dblog_sink.tables.quarantine import Quarantine
 

@@ -14,7 +14,7 @@ dblog has a form for these types too (``values/unavailable.py`` of the worker): 
 geometry or of a decimal, the bits of the placeholder for booleans, its bytes as numbers for other
 items of an array.
 
-``tables/modes/kept.py`` decides where the value comes from instead.
+``tables/modes/missing_values.py`` decides where the value comes from instead.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from dblog.dialects.mysql.binlog.offset import LogProgress
 from dblog.dialects.mysql.binlog.position import file_index
 from dblog.dialects.mysql.catalog.sql import grant_global
 from dblog.dialects.mysql.wire.connect import PrivilegeError, Wire
-from dblog.dialects.mysql.wire.marks import FILTERS, SnapshotMarks
+from dblog.dialects.mysql.wire.state_watermarks import FILTERS, SnapshotMarks
 from dblog.errors import DefiniteError, TransientError
 
 _MARKED = "replicate_events_marked_for_skip"

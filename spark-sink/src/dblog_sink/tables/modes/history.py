@@ -33,7 +33,7 @@ from dblog_sink.records.decode import BAD, OP, SEQ1, SEQ2, TS_MS, decoded
 from dblog_sink.records.latest import last_of_each_position
 from dblog_sink.records.moved_keys import without_overtaken
 from dblog_sink.schema.types import orderable, quote
-from dblog_sink.tables.modes import kept
+from dblog_sink.tables.modes import missing_values
 from dblog_sink.tables.modes import rows as rows_of
 from dblog_sink.tables.modes.work import SMALL_ROWS, Applied, Work
 
@@ -56,7 +56,7 @@ def apply(work: Work) -> Applied:
         given = without_overtaken(given, target.keys, target.others)
     if work.nulls:
         given = given.persist(StorageLevel.MEMORY_AND_DISK)
-    rows, held = kept.completed(rows_of.deletes(given, work), target, work.session, tombstones, left_out=applied.leave_out)
+    rows, held = missing_values.completed(rows_of.deletes(given, work), target, work.session, tombstones, left_out=applied.leave_out)
     rows = rows_of.ambiguous(last_of_each_position(rows, target.keys), work)
     rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:

@@ -25,9 +25,9 @@ from dblog_sink.delta.upsert import upsert
 from dblog_sink.records.decode import BAD, OP, SEQ1, SEQ2, decoded
 from dblog_sink.records.latest import RESOLVED, distinct, latest, shared_keys, ties, with_keys, without_earlier
 from dblog_sink.records.moved_keys import without_overtaken
-from dblog_sink.tables.modes import kept
+from dblog_sink.tables.modes import missing_values
 from dblog_sink.tables.modes import rows as rows_of
-from dblog_sink.tables.modes.straight import straight
+from dblog_sink.tables.modes.new_rows import straight
 from dblog_sink.tables.modes.work import SMALL_ROWS, Applied, Work
 
 
@@ -65,7 +65,7 @@ def apply(work: Work) -> Applied:
 
 def _latest(rows: DataFrame, work: Work, applied: Applied) -> tuple[DataFrame, list[DataFrame]]:
     """Return one cached row for each key, and the frames to release at the end."""
-    rows, held = kept.completed(rows, work.target, work.session, work.tombstones, left_out=applied.leave_out)
+    rows, held = missing_values.completed(rows, work.target, work.session, work.tombstones, left_out=applied.leave_out)
     rows, cached = last_of_each_key(rows, work)
     return rows, [*cached, *held]
 

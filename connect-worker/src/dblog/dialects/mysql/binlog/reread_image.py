@@ -21,9 +21,9 @@ from dblog.dialects.mysql.binlog.row_image import source_block as source_block  
 from dblog.dialects.mysql.binlog.row_image import text_table as text_table  # noqa: PLC0414
 
 
-def LogRows(plan: TablePlan) -> row_image.LogRows:  # noqa: N802 - a class in ``row_image``
+def RowImages(plan: TablePlan) -> row_image.RowImages:  # noqa: N802 - a class in ``row_image``
     """Return a reader of rows events."""
-    return row_image.LogRows(plan, rereads=True)
+    return row_image.RowImages(plan, rereads=True)
 
 
 def whole_rows(plan: TablePlan, op: str, body: bytes, *, version: int | None) -> bytes:

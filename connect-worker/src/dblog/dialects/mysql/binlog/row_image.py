@@ -159,7 +159,7 @@ def column_layout(plan: TablePlan, index: int) -> Layout:
 # --- rows events ----------------------------------------------------------------------------------
 
 
-class LogRows:
+class RowImages:
     """A reader of the rows events of one table version."""
 
     def __init__(self, plan: TablePlan, *, rereads: bool = False) -> None:

@@ -28,8 +28,8 @@ from dblog.dialects.mysql.ddl.rewrites import rewritten
 from dblog.dialects.mysql.ddl.row_changes import row_change
 from dblog.dialects.mysql.values import types as mysql_types
 from dblog.dialects.mysql.wire import session as mysql_session
-from dblog.dialects.mysql.wire.marks import SnapshotMarks
 from dblog.dialects.mysql.wire.session import ServerFacts, Session
+from dblog.dialects.mysql.wire.state_watermarks import SnapshotMarks
 from dblog.model import Table, TableId
 from dblog.readers.contract import Merge
 

@@ -36,7 +36,7 @@ from dblog.dialects.mysql.task.old_keys import HoldingBack, OldKeys
 from dblog.dialects.mysql.task.prepared import Begin, Ended, Prepared, RolledBack
 from dblog.dialects.mysql.task.reread import Reread, counted
 from dblog.dialects.mysql.task.schemas import BinlogSchemas
-from dblog.dialects.mysql.task.takeback import CannotTakeBackError, TakeBack
+from dblog.dialects.mysql.task.undo_xa import CannotTakeBackError, UndoXa
 from dblog.dialects.mysql.wire.log import end_of_log
 from dblog.errors import BadRowsError, DefiniteError, TableChangedError
 from dblog.model import OffsetMap, Table, TableId
@@ -105,7 +105,7 @@ class BinlogLog:
             signal_tables=self._connections.signal_tables,
             moved_values=self._moved_values,
             endings=self._endings,
-            take_back=TakeBack(
+            take_back=UndoXa(
                 open_log=self._connections.open_second_log,
                 new_decoder=self._connections.rows_decoder,
                 encoder=lambda table_map, position: self._encoder(table_map, position, epoch=at.epoch),
@@ -161,7 +161,7 @@ class BinlogLog:
         return Reread(
             connect=self._connections.open_chunks,
             table_now=table_now,
-            patience=self._context.patience,
+            retrying=self._context.retrying,
             watermark_name=self._context.watermark_name,
             run=self._context.run,
             stopped=self._context.stopped,
@@ -186,7 +186,7 @@ class BinlogReader:
         signal_tables: frozenset[TableId],
         moved_values: MovedValues,
         endings: Endings,
-        take_back: TakeBack,
+        take_back: UndoXa,
         unreadable: AbstractSet[tuple[str, int]],
         ahead: BytesAhead,
         ended: Callable[[int, bytes, str], Exception],

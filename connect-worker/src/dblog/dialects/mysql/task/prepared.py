@@ -10,7 +10,7 @@ same rows (the prepared one holds their locks), so their order is right. Five ru
   until the transaction has ended; dump threads read other tables meanwhile. # I2
 - XA ROLLBACK undoes rows that were sent. They are read again from their position in the log, and
   the inverse of each is sent. If that is impossible, the tables are dumped again as a repair
-  (``task/takeback.py``). # I3 I5
+  (``task/undo_xa.py``). # I3 I5
 - The rows of a transaction prepared before the connector's first position are before that position,
   and no dump can see them. At its XA COMMIT every captured table is dumped again, because the log
   does not show which ones it changed. Its XA ROLLBACK needs nothing, since none of its rows was

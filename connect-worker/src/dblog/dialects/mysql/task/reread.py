@@ -79,7 +79,7 @@ class Reread:
         *,
         connect: Callable[[], DumpConnection],
         table_now: Callable[[TableId], Table | None],
-        patience: Callable[[Callable[[], Any]], Any],
+        retrying: Callable[[Callable[[], Any]], Any],
         watermark_name: str,
         run: str,
         stopped: threading.Event,
@@ -87,7 +87,7 @@ class Reread:
     ) -> None:
         self._connect = connect
         self._table_now = table_now
-        self._patience = patience
+        self._retrying = retrying
         self._name = f"{watermark_name}/read"
         self._run = run
         self._stopped = stopped
@@ -144,7 +144,7 @@ class Reread:
         changed, first = False, work.minimal.rows
         while read and work.slices:
             if work.slices[0].rows is None and not work.slices[0].changed:
-                self._patience(lambda: self._read(work))
+                self._retrying(lambda: self._read(work))
                 continue
             part = work.slices.pop(0)
             changed = changed or part.changed

@@ -37,8 +37,8 @@ from dblog.dialects.mysql.wire.connect import (
     open_wire,
 )
 from dblog.dialects.mysql.wire.guarded import no_server
-from dblog.dialects.mysql.wire.marks import SnapshotMarks
 from dblog.dialects.mysql.wire.protocol import ResultColumn
+from dblog.dialects.mysql.wire.state_watermarks import SnapshotMarks
 from dblog.errors import DblogError, DefiniteError, TableChangedError, TableDeniedError, TransientError, chunk_would_write, discreet
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows

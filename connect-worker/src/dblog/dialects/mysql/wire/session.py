@@ -34,8 +34,8 @@ from dblog.dialects.mysql.wire.connect import (
 from dblog.dialects.mysql.wire.guarded import CATALOG_BYTES_MAX
 from dblog.dialects.mysql.wire.hosting import HOSTING_VARIABLES, hosting_of
 from dblog.dialects.mysql.wire.log import LogConnection, announce
-from dblog.dialects.mysql.wire.marks import owned_gtids
 from dblog.dialects.mysql.wire.replication import received_by
+from dblog.dialects.mysql.wire.state_watermarks import owned_gtids
 from dblog.errors import LOST_REMEDY, DefiniteError, PositionLostError, ServerChangedError, TableChangedError, TransientError
 from dblog.model import Table, TableId
 

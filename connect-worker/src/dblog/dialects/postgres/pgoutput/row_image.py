@@ -177,7 +177,7 @@ class PostgresImage:
     def __init__(self, modes: TypeModes) -> None:
         self._modes = modes
 
-    def LogRows(self, plan: TablePlan, /) -> LogRowsReader:  # noqa: N802 - the protocol's
+    def RowImages(self, plan: TablePlan, /) -> LogRowsReader:  # noqa: N802 - the protocol's
         """Return a reader of one change, given as its message after the table's number."""
         values = self._values(plan)
         unavailable = [self.unavailable(column) for column in plan.columns]

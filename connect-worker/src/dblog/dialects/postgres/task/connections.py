@@ -15,7 +15,7 @@ from dblog.dialects.opening import Opening
 from dblog.dialects.postgres.catalog.publishing import Entries
 from dblog.dialects.postgres.catalog.read_columns import ReadColumns
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
-from dblog.dialects.postgres.task.doubts import Doubts
+from dblog.dialects.postgres.task.doubtful_tables import DoubtfulTables
 from dblog.dialects.postgres.task.heartbeat import STATEMENT_LIMIT_S
 from dblog.dialects.postgres.wire.connect import ConnectSettings, Wire, open_wire, settings_of
 from dblog.dialects.postgres.wire.dump import DumpConnection
@@ -81,7 +81,7 @@ class Connections:
         """Identity that the standby has got by a promotion, its own or its upstream's; None before.
         Open connections survive a promotion.
         """
-        self.doubts = Doubts()
+        self.doubts = DoubtfulTables()
         self.marks = session.catalog_marks()
         """Marks of ``Session.catalog_marks``: first from before the tables were read, later those
         of the last watch.

@@ -58,9 +58,9 @@ class Joined:
         that were in no log for a while.
         """
         if tables:
-            self._context.patience(lambda: self._begin(self._numbers(tables)))
+            self._context.retrying(lambda: self._begin(self._numbers(tables)))
         if returning:
-            self._context.patience(lambda: self._await_writers(self._numbers(returning)))
+            self._context.retrying(lambda: self._await_writers(self._numbers(returning)))
 
     def _numbers(self, tables: AbstractSet[TableId]) -> set[int]:
         return {number for number in map(self._schemas.number_of, tables) if number is not None}
@@ -72,7 +72,7 @@ class Joined:
         if not self._ends and not self._told.tables:
             return
         if self._is_waiting and self._told.tables and self._context.clock.monotonic_s() - self._looked_s >= LOOK_INTERVAL_S:
-            self._context.patience(self._look)
+            self._context.retrying(self._look)
         names = self._schemas.numbers
         self._ends = {table: end for table, end in self._ends.items() if table in names and (end is None or end > lsn)}
         held = Held(tables=frozenset(names[table] for table in self._ends), reason=self._reason())

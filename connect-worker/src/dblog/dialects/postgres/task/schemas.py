@@ -254,14 +254,14 @@ class PostgresSchemas:
                 self._look_behind(before, relation, now)
                 return None
         logged = self._as_logged(table_id, before, columns, relation, position)
-        after = self._context.patience(lambda: kept_entries(before, self._with_unfilled(before, logged)))
-        rewritten = self._context.patience(lambda: self._rewritten(before, after))
+        after = self._context.retrying(lambda: kept_entries(before, self._with_unfilled(before, logged)))
+        rewritten = self._context.retrying(lambda: self._rewritten(before, after))
         return RelationChanged(
             before, after, asked=sequence_of(epoch=self._epoch, lsn=self._log_end()), why=rewritten or doubtful, rewritten=bool(rewritten)
         )
 
     def _log_end(self) -> int:
-        end: int = self._context.patience(lambda: self._connections.live_session().log_end())
+        end: int = self._context.retrying(lambda: self._connections.live_session().log_end())
         return end
 
     def _look_behind(self, known: Table, relation: Relation, now: Unshown | None) -> None:
@@ -271,7 +271,7 @@ class PostgresSchemas:
         """
         numbers = {} if now is None else now.numbers
         attached: list[tuple[int, str]] = (
-            self._context.patience(lambda: self._connections.live_session().attached_partitions([relation.number]))
+            self._context.retrying(lambda: self._connections.live_session().attached_partitions([relation.number]))
             if known.partitioned
             else []
         )
@@ -292,12 +292,12 @@ class PostgresSchemas:
         the transactions that have written to it.
         """
         if doubted := self._connections.doubts.take():
-            self._asked = self._context.patience(lambda: self._ask(doubted | self._asked.tables))
+            self._asked = self._context.retrying(lambda: self._ask(doubted | self._asked.tables))
         asked = self._asked
         if not asked.tables or at.in_transaction or at.lsn < asked.end or any(self._has_version(name, position) for name in asked.tables):
             return None
         self._asked = _Asked()
-        found: FoundOut | None = self._context.patience(lambda: self._difference(asked, position))
+        found: FoundOut | None = self._context.retrying(lambda: self._difference(asked, position))
         return found
 
     def _has_version(self, table: TableId, position: Position) -> bool:
@@ -415,14 +415,14 @@ class PostgresSchemas:
         return _Asked(tables=frozenset(names), found=found, unpublished=frozenset(unpublished), end=end)
 
     def _unshown(self, relation: Relation) -> Unshown | None:
-        found: Unshown | None = self._context.patience(lambda: self._connections.live_session().unshown(relation.number))
+        found: Unshown | None = self._context.retrying(lambda: self._connections.live_session().unshown(relation.number))
         return found
 
     def _as_logged(self, table_id: TableId, before: Table, columns: tuple[Column, ...], relation: Relation, position: Position) -> Table:
         """Return the table with these columns. If the server's current table fits, it is that one
         under this name; otherwise it is built from what is known of each column.
         """
-        now: Table | None = self._context.patience(lambda: self._of_number(relation.number))
+        now: Table | None = self._context.retrying(lambda: self._of_number(relation.number))
         now = None if now is None else replace(now, id=table_id)
         if now is not None and _agree(now.columns, columns) and not _other_key(now, relation):
             return _nullable_once(now, before) if position < self._looked_at else now
@@ -464,7 +464,7 @@ class PostgresSchemas:
     def _columns(self, relation: Relation) -> tuple[Column, ...]:
         """Return the columns as far as the log shows them, which is without NOT NULL."""
         session = self._connections.live_session
-        texts = self._context.patience(lambda: session().type_texts((column.type, column.modifier) for column in relation.columns))
+        texts = self._context.retrying(lambda: session().type_texts((column.type, column.modifier) for column in relation.columns))
         types = self._connections.session.types
         return tuple(
             types.column(

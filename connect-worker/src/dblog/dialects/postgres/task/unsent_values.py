@@ -127,7 +127,7 @@ class UnsentValues:
         bounds = tuple(int(text) if is_whole else text for text, is_whole in zip(map(_text, key), whole, strict=True))
         statement = sql.copy_out(sql.rows_by_key(table, [bounds])[0])
         self._wait_until_visible(xid)
-        rows: bytes = self._context.patience(lambda: self._rows(table.id, statement))
+        rows: bytes = self._context.retrying(lambda: self._rows(table.id, statement))
         places = sql.key_indexes(table)
         found = [fields for fields in map(fields_of_line, rows.split(b"\n")[:-1]) if [fields[at] for at in places] == list(key)]
         return found[-1] if found else None
@@ -170,7 +170,7 @@ class UnsentValues:
         """
         statement = sql.copy_out(sql.columns_by_key(plan.table, columns, [key]))
         self._wait_until_visible(xid)
-        rows: bytes = self._context.patience(lambda: self._rows(plan.table.id, statement))
+        rows: bytes = self._context.retrying(lambda: self._rows(plan.table.id, statement))
         width = len(plan.table.key)
         for line in rows.split(b"\n")[:-1]:
             fields = fields_of_line(line)
@@ -180,7 +180,7 @@ class UnsentValues:
 
     def _wait_until_visible(self, xid: int) -> None:
         if xid != self._visible:
-            self._context.patience(lambda: self._require_visible(xid))
+            self._context.retrying(lambda: self._require_visible(xid))
             self._visible = xid
 
     def _require_visible(self, xid: int) -> None:

@@ -17,7 +17,7 @@ from dblog.dialects.postgres.wire.connect import LockedError, PrivilegeError
 from dblog.dialects.postgres.wire.hosting import hosting_of, how_to_set
 from dblog.dialects.postgres.wire.lock_waits import LockWaits
 from dblog.dialects.postgres.wire.search_path import describe_open_schemas
-from dblog.dialects.postgres.wire.session import Session
+from dblog.dialects.postgres.wire.session import AllReadable, NothingReadable, Session, SomeUnreadable
 from dblog.dialects.postgres.wire.slot import Publication, find_publication, find_slot, lacks_to_create, require_ours
 from dblog.errors import DefiniteError, PositionLostError, TableChangedError
 from dblog.model import Table, TableId
@@ -257,12 +257,15 @@ def grants_for(session: Session, tables: Sequence[Table]) -> str:
     """Return the statements that let the account read what chunks read of these tables. They grant
     single columns if the account may read others already, or if some columns are not read.
     """
-    columns = {}
+    columns: dict[TableId, Sequence[str]] = {}
     for table in tables:
         read = sql.read_columns(table)
-        lacking = session.unreadable_columns(table, read)
-        if read is not None or lacking is not None:
-            columns[table.id] = lacking or read or ()
+        match session.readable_columns(table, read):
+            case SomeUnreadable(lacking):
+                columns[table.id] = lacking
+            case AllReadable() | NothingReadable():
+                if read is not None:
+                    columns[table.id] = read
     return sql.grant_selects([table.id for table in tables], session.settings.user, columns)
 
 

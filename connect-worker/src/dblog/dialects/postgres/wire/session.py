@@ -98,6 +98,26 @@ class Unshown:
     """True if the primary key is not enforced row by row."""
 
 
+@dataclass(frozen=True, slots=True)
+class AllReadable:
+    """The account may read every column that was asked about."""
+
+
+@dataclass(frozen=True, slots=True)
+class SomeUnreadable:
+    """The account may read the table, except these of the columns that were asked about."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NothingReadable:
+    """The account may read no column of the table."""
+
+
+Readable = AllReadable | SomeUnreadable | NothingReadable
+
+
 class Session:
     """An open session for queries. With ``by_root``, rows of partitions come under the name of
     their partitioned table. ``publication`` may list the columns of a table.
@@ -297,9 +317,9 @@ class Session:
         except (DefiniteError, TableChangedError):
             return False
 
-    def unreadable_columns(self, table: Table, read: Sequence[str] | None) -> tuple[str, ...] | None:
-        """Return the columns that the account may not read, of those in ``read`` (None: of all).
-        Return None if it may read all of them, or no column of the table.
+    def readable_columns(self, table: Table, read: Sequence[str] | None) -> Readable:
+        """Return how much the account may read of the columns in ``read``; None means all of
+        them.
         """
         rows = self.query(
             "SELECT a.attname, pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT') FROM pg_catalog.pg_attribute a "
@@ -309,10 +329,11 @@ class Session:
             doing=f"reading the privileges for {table.id}",
         )
         if not any(allowed for _, allowed in rows):
-            return None
+            return NothingReadable()
         names = {column.name for column in table.columns} if read is None else set(read)
         names |= set() if table.key else {"ctid"}
-        return tuple(name for name, allowed in rows if not allowed and name in names) or None
+        unreadable = tuple(name for name, allowed in rows if not allowed and name in names)
+        return SomeUnreadable(unreadable) if unreadable else AllReadable()
 
     def unlogged_tables(self) -> list[TableId]:
         """Return the names of unlogged tables, as their rows would be named if they were logged."""

@@ -7,92 +7,92 @@ from typing import Any
 
 import pytest
 from dblog.core.chunkmap import CELLS_MAX, cells_of, left_of
-from dblog.core.outlook import Outlook
+from dblog.core.estimates import EndEstimate
 from dblog.core.table_dump import KeyRange
 
 ROWS = 100_000
 
 
-def steady(outlook: Outlook, *, rate: float, rows: int, began_s: float = 0.0, done: int = 0, estimated: int | None = ROWS) -> float:
+def steady(estimate: EndEstimate, *, rate: float, rows: int, began_s: float = 0.0, done: int = 0, estimated: int | None = ROWS) -> float:
     """So many rows at that rate; the time behind them."""
     now_s, end = began_s, done + rows
     while done < end:
-        outlook.look(now_s, done=done, left=None if estimated is None else max(0, estimated - done))
+        estimate.look(now_s, done=done, left=None if estimated is None else max(0, estimated - done))
         now_s += 1
         done = min(end, int(done + rate))
     return now_s
 
 
 def test_at_a_steady_rate_the_answers_were_right() -> None:
-    outlook = Outlook()
+    estimate = EndEstimate()
 
-    steady(outlook, rate=1000, rows=60_000)
+    steady(estimate, rate=1000, rows=60_000)
 
-    assert outlook.rate == 1000
-    assert outlook.eta_s == pytest.approx(41, abs=2)
-    assert outlook.error == pytest.approx(0, abs=0.02)
+    assert estimate.rate == 1000
+    assert estimate.eta_s == pytest.approx(41, abs=2)
+    assert estimate.error == pytest.approx(0, abs=0.02)
 
 
 def test_an_answer_is_judged_by_the_time_that_a_quarter_of_what_was_left_took() -> None:
-    outlook = Outlook()
-    outlook.look(0, done=0, left=1000)
-    outlook.look(10, done=200, left=800)
-    assert outlook.eta_s == 40
-    outlook.look(30, done=399, left=601)
-    assert outlook.error is None
-    outlook.look(50, done=400, left=600)
+    estimate = EndEstimate()
+    estimate.look(0, done=0, left=1000)
+    estimate.look(10, done=200, left=800)
+    assert estimate.eta_s == 40
+    estimate.look(30, done=399, left=601)
+    assert estimate.error is None
+    estimate.look(50, done=400, left=600)
 
-    assert outlook.error == 0.75, "a quarter of what was left should have taken 10 s, and took 40 s"
+    assert estimate.error == 0.75, "a quarter of what was left should have taken 10 s, and took 40 s"
 
 
 def test_statistics_that_count_half_of_the_rows_show_at_the_end() -> None:
-    outlook = Outlook()
-    outlook.look(0, done=0, left=1000)
-    outlook.look(2, done=100, left=900)
-    assert outlook.eta_s == 18
-    outlook.end(2 + 36)
+    estimate = EndEstimate()
+    estimate.look(0, done=0, left=1000)
+    estimate.look(2, done=100, left=900)
+    assert estimate.eta_s == 18
+    estimate.end(2 + 36)
 
-    assert outlook.error == 0.5
+    assert estimate.error == 0.5
 
 
 def test_nothing_is_foretold_without_an_estimate_without_a_rate_or_before_a_second() -> None:
-    outlook = Outlook()
-    outlook.look(0, done=0, left=10)
-    assert (outlook.rate, outlook.eta_s, outlook.error) == (None, None, None)
-    steady(outlook, rate=1000, rows=50_000, estimated=None)
+    estimate = EndEstimate()
+    estimate.look(0, done=0, left=10)
+    assert (estimate.rate, estimate.eta_s, estimate.error) == (None, None, None)
+    steady(estimate, rate=1000, rows=50_000, estimated=None)
 
-    assert (outlook.rate, outlook.eta_s, outlook.error) == (1000, None, None)
+    assert (estimate.rate, estimate.eta_s, estimate.error) == (1000, None, None)
 
-    still = Outlook()
+    still = EndEstimate()
     for second in range(100):
         still.look(second, done=5, left=10)
     assert (still.rate, still.eta_s, still.error) == (0, None, None)
 
 
 def test_a_rest_counts_for_nothing_and_so_does_what_was_read_before_it_began_again() -> None:
-    outlook = Outlook()
-    now_s = steady(outlook, rate=1000, rows=20_000)
-    outlook.rest()
-    now_s = steady(outlook, rate=1000, rows=40_000, began_s=now_s + 3600, done=20_000)
-    steady(outlook, rate=1000, rows=60_000, began_s=now_s, done=0)
+    estimate = EndEstimate()
+    now_s = steady(estimate, rate=1000, rows=20_000)
+    estimate.rest()
+    now_s = steady(estimate, rate=1000, rows=40_000, began_s=now_s + 3600, done=20_000)
+    steady(estimate, rate=1000, rows=60_000, began_s=now_s, done=0)
 
-    assert outlook.error == pytest.approx(0, abs=0.05)
+    assert estimate.error == pytest.approx(0, abs=0.05)
 
 
 @pytest.mark.parametrize("seed", range(100))
 def test_whatever_comes_rates_times_and_errors_are_none_or_not_negative(seed: int) -> None:
-    chance, outlook, now_s, done = random.Random(seed), Outlook(), 0.0, 0
+    chance, estimate, now_s, done = random.Random(seed), EndEstimate(), 0.0, 0
     for _ in range(200):
         now_s += chance.choice((0.0, 0.1, 1.0, 100.0))
         done = chance.choice((done, done + 1, done + 10_000, 0))
         match chance.randrange(20):
             case 0:
-                outlook.rest()
+                estimate.rest()
             case 1:
-                outlook.end(now_s)
+                estimate.end(now_s)
             case _:
-                outlook.look(now_s, done=done, left=chance.choice((None, 0, 1, 10**9)))
-        assert all(value is None or value >= 0 for value in (outlook.rate, outlook.eta_s, outlook.error))
+                estimate.look(now_s, done=done, left=chance.choice((None, 0, 1, 10**9)))
+        assert all(value is None or value >= 0 for value in (estimate.rate, estimate.eta_s, estimate.error))
 
 
 @pytest.mark.parametrize("rows", [0, 1, 99, 100, 5_000, 1_000_000])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from dblog_sink.delta.tombstones import Tombstones
+from dblog_sink.tables.modes import new_rows
 from sink.harness import Record, Sink, change
 from support.envelopes import TableSchema, decimal
 from support.registry_server import RegistryServer
@@ -17,17 +18,15 @@ from support.registry_server import RegistryServer
 @pytest.fixture(autouse=True)
 def _many(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred rows are many here."""
-    monkeypatch.setattr("dblog_sink.tables.modes.straight.MANY_ROWS", 100)
+    monkeypatch.setattr("dblog_sink.tables.modes.new_rows.MANY_ROWS", 100)
 
 
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     """What became of each batch that was written straight: rows, or None where it was not."""
-    from dblog_sink.tables.modes import straight
-
     found: list[int | None] = []
-    real = straight.added
-    monkeypatch.setattr(straight, "added", lambda *args, **kwargs: found.append(real(*args, **kwargs)) or found[-1])
+    real = new_rows.added
+    monkeypatch.setattr(new_rows, "added", lambda *args, **kwargs: found.append(real(*args, **kwargs)) or found[-1])
     return found
 
 

@@ -21,7 +21,7 @@ from dblog.model import TableId
 
 
 @dataclass(frozen=True, slots=True)
-class UnaskedRepairs:
+class UnrequestedRepairs:
     """The rule about unrequested repairs of one connector."""
 
     keeps_deletes: bool
@@ -32,7 +32,7 @@ class UnaskedRepairs:
     """
 
     @classmethod
-    def skipping(cls, operations: Collection[str]) -> UnaskedRepairs:
+    def skipping(cls, operations: Collection[str]) -> UnrequestedRepairs:
         """Return the rule for these ``skipped.operations``."""
         return cls("d" in operations, "t" in operations)
 

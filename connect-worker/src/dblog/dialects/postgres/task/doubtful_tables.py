@@ -13,7 +13,7 @@ import threading
 from dblog.model import TableId
 
 
-class Doubts:
+class DoubtfulTables:
     """The doubtful tables of one task. Dump threads and the watch add tables, and the log thread
     takes them.
     """

@@ -5,21 +5,21 @@ from __future__ import annotations
 import random
 
 import pytest
-from dblog.core import openings
-from dblog.core.openings import AHEAD, NUMBER_MAX, Openings
+from dblog.core import window_numbers
+from dblog.core.window_numbers import AHEAD, NUMBER_MAX, WindowNumbers
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_a_window_of_a_later_run_is_behind_all_of_earlier_ones_wherever_those_ended(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openings, "AHEAD", 2)
+    monkeypatch.setattr(window_numbers, "AHEAD", 2)
     chance = random.Random(seed)
     stored, end = 0, 0  # of the newest offset, and of the log
     before = (-1, 0)
     """The last window of earlier runs."""
     for _ in range(40):
-        run, at, newest = Openings(stored, (0, end)), end, before
+        run, at, newest = WindowNumbers(stored, (0, end)), end, before
 
-        def keep(offset: int, run: Openings = run) -> None:
+        def keep(offset: int, run: WindowNumbers = run) -> None:
             nonlocal stored
             fate = chance.random()
             if fate < 0.8:
@@ -46,7 +46,7 @@ def test_a_window_of_a_later_run_is_behind_all_of_earlier_ones_wherever_those_en
 
 
 def test_numbers_rise_at_one_position_and_begin_again_where_the_log_has_moved() -> None:
-    run = Openings(8192)
+    run = WindowNumbers(8192)
     run.stored(run.to_store())
 
     assert [run.number((1, 5)) for _ in range(3)] == [8193, 8194, 8195]
@@ -58,7 +58,7 @@ def test_numbers_rise_at_one_position_and_begin_again_where_the_log_has_moved() 
 def test_the_offset_rises_only_over_runs_in_which_the_log_does_not_move() -> None:
     stored = 0
     for restart in range(3000):
-        run = Openings(stored, (1, restart))
+        run = WindowNumbers(stored, (1, restart))
         run.stored(run.to_store())
         run.come_to((1, restart))
         assert run.to_store() == stored + 2 * AHEAD
@@ -69,13 +69,13 @@ def test_the_offset_rises_only_over_runs_in_which_the_log_does_not_move() -> Non
     assert run.number((1, 3001)) == 1
 
     for restart in range(2000):
-        run = Openings(stored, (1, 3001))
+        run = WindowNumbers(stored, (1, 3001))
         stored = run.to_store()
         assert stored == min((restart + 2) * 2 * AHEAD, NUMBER_MAX)
 
 
 def test_offsets_of_a_run_whose_windows_open_slowly_are_alike() -> None:
-    run = Openings()
+    run = WindowNumbers()
     run.stored(run.to_store())
     made = set()
     for _ in range(1000):
@@ -87,7 +87,7 @@ def test_offsets_of_a_run_whose_windows_open_slowly_are_alike() -> None:
 
 @pytest.mark.parametrize("behind", [NUMBER_MAX, 1 << 60])
 def test_where_no_number_is_left_windows_open_all_the_same(behind: int) -> None:
-    run = Openings(behind)
+    run = WindowNumbers(behind)
 
     assert run.may_begin
     assert run.to_store() == NUMBER_MAX

@@ -26,7 +26,7 @@ RATE_OVER_S = 60.0
 CAPTURED_AGAIN_S = 60.0
 
 
-class RunningNumbers:
+class TaskMetrics:
     """Metrics of one run, collected by the sender's thread.
 
     ``queue_limits`` is (records, bytes). ``recovery`` holds the numbers that the start has counted.

@@ -1,4 +1,4 @@
-"""Doubts about an acceptable configuration that the configuration alone shows. No server is asked.
+"""Remarks about an acceptable configuration that the configuration alone shows. No server is asked.
 
 The answer of POST and PUT reports them once, in a header. The connector's status shows them as long
 as the configuration has them.
@@ -43,7 +43,7 @@ class Remarks:
         return (*self.doubts, *self.ordinary)
 
 
-def doubts(plugin: Plugin, properties: Mapping[str, str | None]) -> list[str]:
+def remarks_on(plugin: Plugin, properties: Mapping[str, str | None]) -> list[str]:
     """Return a sentence for each unknown key, key without effect, default that is not Debezium's,
     value that takes much from other connectors, placeholder that is refused today, and insecure choice. Secrets are not hidden yet.
     """

@@ -15,7 +15,7 @@ from dblog.readers.dump_progress import DumpProgress
 from dblog.readers.open_windows import OpenWindows
 
 
-class Restarts:
+class TableRestarts:
     """Restarts of one task's tables. The log thread calls it."""
 
     def __init__(self, *, progress: DumpProgress, windows: OpenWindows) -> None:

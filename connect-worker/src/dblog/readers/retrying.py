@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
 
 
-class Patience:
+class Retrying:
     """Repeats a call until it succeeds, the task stops, or the policy's limits are reached."""
 
     def __init__(self, *, stopped: threading.Event, policy: RetryPolicy, clock: Clock) -> None:

@@ -28,7 +28,7 @@ class _Answer:
     eta_s: float
 
 
-class Outlook:
+class EndEstimate:
     """Estimates for one dump, or for one table in it, counted in rows."""
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ _MOVES = ("log_bytes_total", "dump_rows_total", "dump_chunks_total", "records_po
 """Counters that show progress: the task is not stalled while one of them rises."""
 
 
-class ProcessNumbers:
+class ProcessMetrics:
     """Metric counts of one task process, over all its runs."""
 
     def __init__(self, *, flush_interval_s: float) -> None:

@@ -7,8 +7,8 @@ from dblog.core.ledger import Entry
 from dblog.errors import TransientError
 from dblog.model import Batch, Segment
 from dblog.observe.jmx import CONNECT
-from dblog.runtime import numbers as runtime_numbers
-from dblog.runtime.numbers import ProcessNumbers, resident_bytes
+from dblog.runtime import process_metrics as runtime_numbers
+from dblog.runtime.process_metrics import ProcessMetrics, resident_bytes
 
 
 class HeldTime:
@@ -36,7 +36,7 @@ def now(monkeypatch):
 
 @pytest.fixture
 def counted(now):
-    return ProcessNumbers(flush_interval_s=60.0)
+    return ProcessMetrics(flush_interval_s=60.0)
 
 
 def stalled(counted, now, *samples, paused=False, waits_for_kafka=False, starting=False):

@@ -51,7 +51,7 @@ class CannotTakeBackError(DefiniteError):
     """An error with the reason why the log alone cannot undo the transaction."""
 
 
-class TakeBack:
+class UndoXa:
     """The undoing of transactions for one task, used by its log thread. ``new_decoder`` passes the
     rows of these tables through; ``encoder`` looks up a table map at a position.
     """

@@ -27,7 +27,7 @@ log.
 """
 
 
-class Openings:
+class WindowNumbers:
     """The numbers of one run's windows. Pure: the caller holds a lock around each call."""
 
     def __init__(self, behind: int = 0, log_end: Position | None = None) -> None:
