@@ -17,18 +17,18 @@ from sim.play import install, play
 GARBAGE_SEEDS = 30
 """A schedule leaves circles of objects behind; they are looked for so often."""
 HANGS_S = 5
-"""A schedule that takes so long does not end at all."""
+"""A schedule that takes so much time of the processor does not end at all. The clock on the wall would take a busy machine for it."""
 
 
 def failure(seed: int, *, trace: list[str] | None = None) -> str | None:
     """What the schedule of a seed comes to, None when all is well."""
-    signal.alarm(HANGS_S)
+    signal.setitimer(signal.ITIMER_PROF, HANGS_S)
     try:
         play(seed, trace=trace)
     except Exception as e:  # noqa: BLE001 - a broken product may raise anything
         return f"{type(e).__name__}: {e}"
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return None
 
 
@@ -96,7 +96,7 @@ def mutations(wanted: str, seeds_max: int) -> int:
 
 
 def hung(*_: object) -> None:
-    raise RuntimeError(f"the schedule has not ended within {HANGS_S} s")
+    raise RuntimeError(f"the schedule has not ended within {HANGS_S} s of the processor")
 
 
 def main() -> int:
@@ -110,7 +110,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets is part of a schedule
         os.execve(sys.executable, [sys.executable, "-m", "sim", *sys.argv[1:]], {**os.environ, "PYTHONHASHSEED": "0"})  # noqa: S606 - this program itself
-    signal.signal(signal.SIGALRM, hung)
+    signal.signal(signal.SIGPROF, hung)
     install()
     gc.disable()
     gc.freeze()

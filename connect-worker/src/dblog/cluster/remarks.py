@@ -45,7 +45,8 @@ class Remarks:
 
 def remarks_on(plugin: Plugin, properties: Mapping[str, str | None]) -> list[str]:
     """Return a sentence for each unknown key, key without effect, default that is not Debezium's,
-    value that takes much from other connectors, placeholder that is refused today, and insecure choice. Secrets are not hidden yet.
+    value that takes much from other connectors, placeholder that is refused today, and insecure
+    choice. Secrets are not hidden yet.
     """
     read = plugin.read_keys(properties)
     options = (*plugin.options, *configured(read).options)

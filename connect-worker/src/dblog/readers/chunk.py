@@ -5,8 +5,8 @@ A ``ChunkReader`` is one thread with its own connection; it takes one table of t
 other. It runs at most ``windows_max`` windows of the table ahead of the log, so the database works
 on the next chunk while the last one waits for its high watermark.
 
-Small tables are read many at a time (``small_tables.py``) before any table is read on its own. Several
-readers may share a large table, each in its own ranges (``sharing.py``).
+Small tables are read many at a time (``small_tables.py``) before any table is read on its own.
+Several readers may share a large table, each in its own ranges (``sharing.py``).
 
 Each window proves itself: the watermark row is selected in the chunk's own snapshot and must show
 the low watermark. A replica that lags, or a snapshot taken too early, shows another token, and the

@@ -1,7 +1,7 @@
 """Destination of the log's content.
 
-Rows and watermarks go into the order of what leaves, events become records, and rows that only a dump can
-bring are ordered from the dump.
+Rows and watermarks go into the order of what leaves, events become records, and rows that only a
+dump can bring are ordered from the dump.
 """
 
 from __future__ import annotations

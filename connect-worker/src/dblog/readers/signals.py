@@ -69,7 +69,8 @@ class SignalDesk:
     calls.
 
     ``chunk_rows`` is the size of chunks in dumps that signals request, None to adapt it.
-    ``filters`` is True if signals may contain SQL conditions. ``log_progress`` is the log's position, for people.
+    ``filters`` is True if signals may contain SQL conditions. ``log_progress`` is the log's
+    position, for people.
     """
 
     def __init__(
