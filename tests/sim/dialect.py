@@ -161,6 +161,7 @@ class SimEncoder:
             columns=[_COLUMN] * len(table.columns),
             key_schema=KEY_SCHEMA,
             value_schema=VALUE_SCHEMA,
+            unwritten_schemas=None,
         )
         self._records = records
 
@@ -237,6 +238,9 @@ class SimTopics:
     def is_alone(self, _table: TableId) -> bool:
         return True
 
+    def refusal(self, _table: TableId) -> None:
+        """No other table has its topic."""
+
 
 class SimRecords:
     """The ``Records`` of a task. Each marker is checked against the one before it."""
@@ -263,6 +267,10 @@ class SimRecords:
         """The snapshot of the rows that were encoded last."""
 
     registered_together = True
+    stage = None
+
+    def transforms_fault(self, *, whole: bool) -> None:
+        """No transforms here."""
 
     def topic_warnings(self, _warnings: Any) -> SimTopics:
         return SimTopics()

@@ -50,7 +50,7 @@ class FakeEncoder:
     """Rows of two BIGINTs to records: key and value are the numbers' texts."""
 
     def __init__(self, table: Table) -> None:
-        self.plan = SimpleNamespace(table=table, topic=str(table.id), key=(0,) if table.key else ())
+        self.plan = SimpleNamespace(table=table, topic=str(table.id), key=(0,) if table.key else (), unwritten_schemas=None)
 
     def key_of(self, id_: int) -> bytes | None:
         return b"%d" % id_ if self.plan.key else None

@@ -42,7 +42,7 @@ class Encoder:
     """Rows of two BIGINTs to records: key and value are the numbers' texts."""
 
     def __init__(self, table: Table) -> None:
-        self.plan = SimpleNamespace(table=table, topic=str(table.id), key=(0,))
+        self.plan = SimpleNamespace(table=table, topic=str(table.id), key=(0,), unwritten_schemas=None)
 
     def end_of_rows(self, rows: bytes, start: int, rows_max: int, bytes_max: int) -> int:
         return min(len(rows), start + ROW_BYTES * max(1, min(rows_max, bytes_max // ROW_BYTES)))

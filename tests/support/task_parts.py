@@ -110,6 +110,9 @@ class OneByOne:
     def gives_way(self, share: Share) -> bool:
         return False
 
+    def lets_others_pass(self, share: Share) -> bool:
+        return False
+
     def take_together(self, number: int, tables_max: int) -> list[TableId]:
         return []
 

@@ -246,7 +246,7 @@ class RecordOrder:
             size_bytes += sum(len(part) for segment in made for part in (*segment.keys, *segment.values) if part is not None)
         if self._stage is not None and segments:
             stage, unpassed = self._stage, segments
-            chain = self._patience(lambda: stage.passed(unpassed))
+            chain = self._retrying(lambda: stage.passed(unpassed))
             segments, records, size_bytes = chain.segments, chain.records, chain.size_bytes
         log_offsets, self._log_offsets = tuple(self._log_offsets), []
         step = Step(log_offsets=log_offsets, dump=moved.own, requests=moved.requests)
