@@ -9,6 +9,7 @@ from dblog.codecs.schema import Field, Kind, Schema
 from dblog.errors import ConfigError
 from dblog.transforms.decimals import unscaled_of
 from dblog.transforms.faults import RecordError
+from dblog.transforms.java_numbers import parsed_decimal
 from dblog.transforms.record import Header, Record
 from worker.transforms.records import (
     DEFAULTED,
@@ -428,3 +429,10 @@ def test_a_text_is_read_as_a_moment_in_linear_time():  # number 9 of the worker'
     with pytest.raises(RecordError, match="does not match pattern"):
         convert(valued(TEXT, "1" * 60))
     assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize("text", ["1e999999999", "1e-999999999", "9" * 500])
+def test_a_number_that_no_field_has_masks_none(text):
+    """As an integer it would have a billion digits."""
+    with pytest.raises(ValueError, match="not a decimal number"):
+        parsed_decimal(text)

@@ -25,6 +25,10 @@ _OPTIONAL_BYTES = Schema(kind=Kind.BYTES, optional=True)
 _INT_BITS, _LONG_BITS = 32, 64
 _SCHEMAS_MAX = 1000
 _DEPTH_MAX = 100
+_CELLS_MAX = 1_000_000
+"""Fields of all structs of one payload together, with those that an object does not have. An array of
+objects without common fields has the square of its length.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +52,8 @@ def expanded(text: str, schema: Schema, *, name: str, rules: JsonRules) -> tuple
         inferred = _schema_of(name, document, rules, 0)
         if inferred is None or inferred.kind is not Kind.STRUCT:
             raise ValueError("it is no object")
-        return _shared(inferred), _value_of(document, inferred)
+        value = _Values().of(document, inferred)
+        return _shared(inferred), value
     except (ValueError, RecursionError, OverflowError) as e:
         reason = "it is not JSON" if isinstance(e, json.JSONDecodeError) else str(e)
         log.warning("a payload is left as text", reason=reason)
@@ -98,12 +103,7 @@ def _array_of(name: str | None, nodes: list[Any], rules: JsonRules, depth: int) 
     if any(_type_of(node) != _type_of(present[0]) for node in present):
         raise ValueError("a field is not a homogenous array")
     if present and isinstance(present[0], dict):
-        merged: Schema | None = None
-        for node in present:
-            found = _schema_of(name, node, rules, depth + 1)
-            assert found is not None
-            merged = found if merged is None else _merged(merged, found)
-        return Schema(kind=Kind.ARRAY, optional=True, items=merged)
+        return Schema(kind=Kind.ARRAY, optional=True, items=_merged(name, present, rules, depth + 1))
     item = _schema_of(None, present[0] if present else None, rules, depth + 1)
     if item is None:
         raise ValueError("an array has unrecognized members")
@@ -119,28 +119,45 @@ def _type_of(node: Any) -> object:
     return found.kind
 
 
-def _merged(left: Schema, right: Schema) -> Schema:
+def _merged(name: str | None, nodes: list[Any], rules: JsonRules, depth: int) -> Schema:
     """Return one schema for the objects of an array, required unless only one was seen."""
-    fields = {field.name: field for field in left.fields}
-    for field in right.fields:
-        old = fields.get(field.name)
-        if old is None or (old.schema.kind is Kind.BYTES and field.schema.kind is not Kind.BYTES):
-            fields[field.name] = field
-    same = left == right
-    return replace(left, fields=tuple(fields.values()), optional=left.optional if same else False)
+    first = _schema_of(name, nodes[0], rules, depth)
+    assert first is not None
+    fields = {field.name: field for field in first.fields}
+    same = True
+    for node in nodes[1:]:
+        found = _schema_of(name, node, rules, depth)
+        assert found is not None
+        same = same and found == first
+        for field in () if same else found.fields:
+            old = fields.get(field.name)
+            if old is None or (old.schema.kind is Kind.BYTES and field.schema.kind is not Kind.BYTES):
+                fields[field.name] = field
+    return replace(first, fields=tuple(fields.values()), optional=first.optional if same else False)
 
 
-def _value_of(node: Any, schema: Schema) -> Any:
-    if node is None:
-        return None
-    match schema.kind:
-        case Kind.STRUCT:
-            given: Mapping[str, Any] = node
-            return {field.name: _value_of(given[field.name], field.schema) for field in schema.fields if field.name in given}
-        case Kind.ARRAY:
-            assert schema.items is not None
-            return [_value_of(item, schema.items) for item in node]
-        case Kind.FLOAT64:
-            return float(node)
-        case _:
-            return node
+class _Values:
+    """The values of one payload, of which there is a bounded number."""
+
+    def __init__(self) -> None:
+        self._left = _CELLS_MAX
+
+    def of(self, node: Any, schema: Schema) -> Any:
+        """Return the value of a node. Raise ValueError if there are too many."""
+        if node is None:
+            return None
+        match schema.kind:
+            case Kind.STRUCT:
+                self._left -= len(schema.fields) + 1
+                if self._left < 0:
+                    raise ValueError(f"its objects have more than {_CELLS_MAX} fields together")
+                given: Mapping[str, Any] = node
+                return {field.name: self.of(given[field.name], field.schema) for field in schema.fields if field.name in given}
+            case Kind.ARRAY:
+                items = schema.items
+                assert items is not None
+                return [self.of(item, items) for item in node]
+            case Kind.FLOAT64:
+                return float(node)
+            case _:
+                return node

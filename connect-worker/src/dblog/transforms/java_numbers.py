@@ -67,6 +67,6 @@ def parsed_decimal(text: str) -> Decimal:
         number = Decimal(text)
     except InvalidOperation as e:
         raise ValueError("not a decimal number") from e
-    if not number.is_finite() or len(text) > _DIGITS_MAX:
+    if not number.is_finite() or len(text) > _DIGITS_MAX or abs(number.adjusted()) > _DIGITS_MAX:
         raise ValueError("not a decimal number")
     return number
