@@ -334,3 +334,16 @@ def test_objects_without_common_fields_are_left_as_text_soon(payload):  # number
     assert made(event(payload=payload)).value == payload
 
     assert time.process_time() - began < 10
+
+
+def test_the_hash_of_a_long_array_takes_time_by_its_length():
+    began = time.process_time()
+    java_hash(Schema(kind=Kind.ARRAY, items=INT32), [7] * 300_000)
+    assert time.process_time() - began < 5
+
+
+def test_the_hash_of_a_long_decimal_is_that_of_all_its_digits():
+    schema = Schema(kind=Kind.BYTES, name="org.apache.kafka.connect.data.Decimal", parameters=(("scale", "2"),))
+    numbers = [10**40 + 1, 10**40 + 2]
+    first, second = (java_hash(schema, number.to_bytes(20, "big", signed=True)) for number in numbers)
+    assert second - first == 31

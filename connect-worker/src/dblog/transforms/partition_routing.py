@@ -94,7 +94,7 @@ def java_hash(schema: Schema, value: Any) -> int:
             assert schema.items is not None
             total = 1
             for item in value:
-                total = total * 31 + (0 if item is None else java_hash(schema.items, item))
+                total = (total * 31 + (0 if item is None else java_hash(schema.items, item))) & 0xFFFFFFFF
             return wrapped(total, 32)
         case _:
             raise RecordError(
@@ -115,7 +115,7 @@ def _decimal_hash(schema: Schema, value: bytes) -> int:
     number = decimal_of(schema, value)
     exponent = number.as_tuple().exponent
     assert isinstance(exponent, int)
-    unscaled = int(number.scaleb(-exponent))
+    unscaled = int.from_bytes(value, "big", signed=True)
     magnitude, total = abs(unscaled), 0
     bits = magnitude.bit_length()
     if bits < 64:  # noqa: PLR2004 - BigDecimal keeps such a number as a long
