@@ -41,7 +41,7 @@ def row_count(rows: bytes) -> int:
 class JsonImage:
     """The reader of row images in the log and in chunks."""
 
-    def LogRows(self, plan: TablePlan, /) -> Callable[..., Iterator[tuple[Row | None, Row | None]]]:  # noqa: N802
+    def RowImages(self, plan: TablePlan, /) -> Callable[..., Iterator[tuple[Row | None, Row | None]]]:  # noqa: N802
         def read(_op: str, body: bytes, *, version: int | None = None) -> Iterator[tuple[Row | None, Row | None]]:
             assert version is None
             for before, after in json.loads(body):
