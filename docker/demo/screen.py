@@ -70,7 +70,7 @@ class View:
     elapsed_s: float = 0.0
     phase: str = "starting"
     waits_for: str = ""
-    """What the run waits for, empty if it does not wait."""
+    """Condition that the run waits for, empty if it does not wait."""
     waits_since_s: float = 0.0
     numbers: Numbers = field(default_factory=Numbers)
     changes_per_s: float = 0.0
@@ -81,7 +81,7 @@ class View:
 
     @property
     def waiting(self) -> str:
-        """What the run waits for and for how long, empty if it does not wait."""
+        """Condition that the run waits for, with the seconds so far; empty if it does not wait."""
         return f"{self.waits_for}, {max(0.0, self.elapsed_s - self.waits_since_s):.0f} s so far" if self.waits_for else ""
 
 

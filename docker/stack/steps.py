@@ -34,7 +34,7 @@ class Step:
     name: str
     began_s: float = field(default_factory=time.monotonic)
     about: str = ""
-    """How far it is, in words; empty if it did not report anything."""
+    """Last report of the step on itself, in words; empty if it made none."""
     folder: Path | None = None
     """Folder that its download fills, None if there is none."""
     bytes_total: int = 0
@@ -49,7 +49,7 @@ class Step:
 
     @property
     def progress(self) -> str:
-        """How far the step is, empty if that is not known."""
+        """Part of the work that is done, in words; empty if that is not known."""
         if self.folder is None:
             return self.about
         return f"{min(size_of(self.folder), self.bytes_total) / _MB:,.0f} of {self.bytes_total / _MB:,.0f} MB"
