@@ -29,8 +29,8 @@ class Recorder:
         while True:
             try:
                 self.record()
-            except Exception:  # noqa: BLE001  charts are worth less than the worker
-                _log.exception("a sample for the page's charts could not be taken")
+            except Exception as e:  # noqa: BLE001  charts are worth less than the worker
+                _log.error("a sample for the page's charts could not be taken", error=type(e).__name__)
             await asyncio.sleep(SAMPLE_S)
 
     def record(self) -> None:
