@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long test-day alerts-test lint measure audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink sink-month chaos bench bench-peer bench-before bench-tables bench-transforms bench-table bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer compare-way-back compare-signals compare-transforms fresh-machine-test kubernetes-test bench-transaction chart chart-lint docs docs-serve clean
+.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long test-day alerts-test lint measure audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink sink-month chaos bench bench-peer bench-before bench-tables bench-transforms bench-table bench-sink fuzz sim sim-mutations images images-save images-lock page-assets images-test dist compare-peer compare-way-back compare-signals compare-transforms fresh-machine-test kubernetes-test bench-transaction chart chart-lint docs docs-serve clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -44,6 +44,7 @@ help:
 	@echo '  make images [ENGINE=podman BASE_IMAGE=name]   the container images of worker and sink, by docker, podman or buildah; sizes, bills of materials'
 	@echo '  make images-save                   the images as archives in build/images'
 	@echo '  make images-lock                   the hash-locked lists of what the images install, after a version has changed'
+	@echo '  make page-assets                   the two libraries of the web page taken from npm again, as their lock says'
 	@echo '  make dist                          wheels, source archives and the code for spark-submit in build/dist'
 	@echo '  make chart                         the chart: reference and schema made from its values, linted by both Helms, packed into build/dist'
 	@echo '  make docs                          the documentation as a site in build/docs; its links checked'
@@ -255,6 +256,9 @@ images-save:
 
 images-lock: setup
 	@$(PYTHON) -m images lock
+
+page-assets: setup
+	@$(BIN)/python -m stack page-assets
 
 # Minutes: both images built, then run as in Kubernetes against a real broker and a real database. As root it installs Podman where no engine is.
 images-test:

@@ -4,6 +4,7 @@ up [kafka] [mariadb] [mysql] [postgres] [prometheus]   start them (all by defaul
 start [kafka] ...              start them in the background, wait until they are ready, print their addresses; they outlive the shell
 stop                           stop what `start` has started
 jars-s3a [FOLDER]              the jars for paths in S3 (s3a://), where `dblog-sink` finds them, or in a new FOLDER; prints it
+page-assets                    the libraries of the worker's web page from npm's registry, as their lock says
 setup                          make this clone ready to run and download what they and Spark need; starts nothing
 """
 
@@ -23,6 +24,7 @@ from stack.errors import StackError
 from stack.kafka import Kafka
 from stack.mariadb import MariaDb
 from stack.mysql import MySql
+from stack.page_assets import take
 from stack.postgres import Postgres
 from stack.prometheus import Prometheus
 
@@ -66,7 +68,7 @@ def _stop(*_: object) -> NoReturn:
 
 def main(arguments: list[str]) -> int:
     """Run one command. Return the exit status."""
-    known: dict[str, set[str]] = {"up": set(SERVERS), "start": set(SERVERS), "stop": set(), "setup": set()}
+    known: dict[str, set[str]] = {"up": set(SERVERS), "start": set(SERVERS), "stop": set(), "setup": set(), "page-assets": set()}
     command, names = (arguments[0], arguments[1:]) if arguments else ("", [])
     if command == "jars-s3a" and len(names) <= 1:
         known[command] = set(names)
@@ -78,6 +80,8 @@ def main(arguments: list[str]) -> int:
         match command:
             case "setup":
                 set_up()
+            case "page-assets":
+                take()
             case "jars-s3a":
                 print(put_s3a_jars(*map(Path, names)))
             case "start":

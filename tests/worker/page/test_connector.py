@@ -122,6 +122,7 @@ def test_only_operators_get_actions_and_only_administrators_may_delete_and_edit(
     }  # fmt: skip
 
 
+# number 29 of the worker's safety
 @pytest.mark.parametrize("rest", ["/config", "/config/edit"])
 def test_no_secret_is_in_a_page(page, rest):
     page.connector("shop", numbers={}, config={"database.password": SECRET, "producer.override.sasl.jaas.config": SECRET})
@@ -147,6 +148,29 @@ def test_tables_are_searched_and_paged_on_the_server_ten_thousand_of_them_too(pa
     found = page.get("/ui/connectors/shop/tables?q=T00007").text
     assert (found.count("<tr>"), ">42<" in found) == (2, True)
     assert "No table matches" in page.get("/ui/connectors/shop/tables?q=none").text
+
+
+def test_a_table_has_a_view_of_its_own_and_an_unknown_one_says_so(page):
+    page.connector("shop", numbers={"topic_records_total|shop.a.<b>": 7.0})
+    topics(page, "shop", "a.<b>")
+
+    found = page.get("/ui/connectors/shop/tables/a.%3Cb%3E")
+    assert (found.status_code, "shop.a.&lt;b&gt;" in found.text, "<b>" in found.text.partition("<main")[2]) == (200, True, False)
+    assert "No schema in this worker" in found.text
+    assert page.get("/ui/connectors/shop/tables/none").status_code == 404
+
+
+def test_a_large_part_is_packed_for_the_pages_script_alone(page):
+    for number in range(30):
+        page.connector(f"shop-{number}", numbers={})
+
+    part, whole = page.get("/ui", script=True), page.get("/ui")
+    plain = page.get("/ui", script=True, headers={"Accept-Encoding": "identity"})
+
+    assert part.headers["content-encoding"] == "gzip"
+    assert part.text == plain.text
+    assert "content-encoding" not in whole.headers
+    assert "content-encoding" not in plain.headers
 
 
 def test_a_dump_shows_its_progress_and_the_reason_of_a_table_that_failed(page):
@@ -187,7 +211,7 @@ def test_a_confirmation_says_the_effect_in_numbers(page):
         return page.get(f"/ui/connectors/shop/confirm/{what}", script=True).text
 
     assert "1 task reads nothing more" in said("pause")
-    assert "now 1\u202fGiB in front of the stored position" in said("stop")
+    assert "1\u202fGiB of older log go first" in said("stop")
     assert re.search(r"That was stored 3\d\u202fs ago: what was sent since then may be sent twice\.", said("restart"))
     assert "3 topics with the records stay" in said("delete")
     assert page.get("/ui/connectors/shop/confirm/none", script=True).status_code == 404
@@ -195,6 +219,7 @@ def test_a_confirmation_says_the_effect_in_numbers(page):
     assert page.get("/ui/connectors/shop/confirm/pause", script=True).status_code == 403
 
 
+# number 6 of the worker's safety
 def test_a_change_takes_the_header_that_no_other_page_can_send(page):
     page.connector("shop", numbers={})
     path = "/ui/connectors/shop/do/pause"

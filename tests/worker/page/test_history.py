@@ -74,6 +74,14 @@ def test_a_report_that_is_old_is_not_drawn_and_a_clock_that_is_set_back_breaks_n
     assert history.series("shop", FIVE_MINUTES, ["lag_s"], T + 5)["lag_s"][-2:] == [1.0, None]
 
 
+def test_a_paused_connector_is_not_late():
+    history = History()
+    sample(history, T, lag_ms=1000.0, paused=1.0, log_behind_bytes=5.0)
+
+    assert history.series(None, FIVE_MINUTES, ["lag_s"], T)["lag_s"] == [None] * 60
+    assert history.now("shop") == {"behind_bytes": 5.0}
+
+
 def test_the_mean_age_of_changes_stays_known_while_none_come():
     history = History()
     read = "event_latency_seconds__read__"

@@ -34,6 +34,7 @@ def test_the_overview_shows_what_is_wrong_first_with_its_sentence_and_remedy(pag
     assert ["FAILED" in text, "RUNNING" in text] == [True, True]
 
 
+# number 6 of the worker's safety
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_and_errors_are_text(page, name):
     page.connector(name, "RUNNING", "FAILED", trace=TRACE)

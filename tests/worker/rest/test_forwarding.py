@@ -60,6 +60,17 @@ def test_requests_are_handed_on_over_tls_with_the_login_of_whoever_asks(secured)
     leader.wait_for("b", "RUNNING", "RUNNING")
     assert asked("root", "DELETE", "/connectors/b").status_code == 204
 
+    # The page, too: what the leader knows, with the headers of the worker that was asked, and an action with the login of whoever clicked.
+    view = asked("eve", "GET", "/ui/connectors/a")
+    assert (view.status_code, "This worker stands by" in view.text, "/confirm/pause" in view.text) == (200, False, False)
+    assert view.headers["content-security-policy"].startswith("default-src 'self'")
+    assert f"{leader.id}" in view.text
+    assert asked("eve", "GET", "/ui/connectors/a/config").status_code == 403
+    clicked = {"headers": {"HX-Request": "true"}, "timeout": 60, "verify": standby.tls}
+    assert httpx.post(f"{standby.url}/ui/connectors/a/do/restart", auth=("eve", "eve"), **clicked).status_code == 403
+    restarted = httpx.post(f"{standby.url}/ui/connectors/a/do/restart", auth=("oli", "oli"), **clicked)
+    assert (restarted.status_code, restarted.headers["hx-trigger"], "Restarted: a." in restarted.text) == (200, "changed", True)
+
     # The standby's line names the leader; the leader's has the keys, and tells the standby's address from its client's.
     line = next(line for line in standby.log.read_text().splitlines() if "dblog.audit" in line and "POST" in line and "201" in line)
     assert f"handed_on_to={leader.url}" in line.replace("'", "")

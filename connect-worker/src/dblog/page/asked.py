@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 from starlette.requests import Request as HttpRequest
@@ -49,6 +49,13 @@ class Answered:
         return str(self.body.get("message") or "") if isinstance(self.body, dict) else ""
 
 
+class Versions(Protocol):
+    """Finds the newest version of each topic's schema (``page/tables.py``)."""
+
+    async def newest(self, asked: Asked, topics: Iterable[str]) -> dict[str, int]:
+        """Return the newest version by topic."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """One request for a view or an action."""
@@ -56,6 +63,7 @@ class Asked:
     request: HttpRequest
     history: History
     fleet: Fleet
+    schema_versions: Versions
 
     @property
     def services(self) -> Services:

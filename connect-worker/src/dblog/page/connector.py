@@ -15,13 +15,11 @@ from dblog.page.asked import Asked, connector_path, page_path, refused
 from dblog.page.effects import WORDS, Known, dumps_open, effect_of, stop_dump_effect
 from dblog.page.fleet import MEANINGS, Facts
 from dblog.page.history import BYTES_EACH, REACHES
-from dblog.page.overview import Query, series_of
+from dblog.page.overview import series_of
 from dblog.page.positions import in_words
-from dblog.page.tablelist import listed_tables, tables_of
 from dblog.readers.shown_offset import without_rows
 from dblog.rest.access import shown_trace
 
-_TABLES_PAGE = 50
 _REQUESTS = {
     "pause": ("PUT", "/pause", ""),
     "resume": ("PUT", "/resume", ""),
@@ -105,32 +103,6 @@ async def load(asked: Asked) -> Mapping[str, Any]:
 async def series(asked: Asked) -> Mapping[str, Any]:
     """Return the series of a connector for its charts."""
     return series_of(asked, facts_of(asked).name)
-
-
-async def tables(asked: Asked) -> Mapping[str, Any]:
-    """Return the values of the list of a connector's tables."""
-    values = common(asked, "tables")
-    found: Facts = values["each"]
-    herder = asked.services.herder
-    report = herder.status_view.reports().get(TaskId(found.name, 0))
-    config = herder.configs.connector_configs().get(found.name, {})
-    search = asked.query("q")
-    everything = tables_of(
-        herder.statuses.topics(found.name),
-        found.prefix,
-        dumps_of(asked, found.name),
-        {} if report is None else report.numbers,
-        not_tables=(f"{found.prefix}.transaction", config.get("transaction.topic", "")),
-    )
-    page = listed_tables(everything, search=search, page=asked.number("page"), size=_TABLES_PAGE)
-    return {
-        **values,
-        "found": page,
-        "search": search,
-        "captured": None if report is None else report.numbers.get("tables_captured"),
-        "parked": None if report is None else report.numbers.get("tables_parked"),
-        "query_of": Query({"q": search} if search else {}),
-    }
 
 
 async def offsets(asked: Asked) -> Mapping[str, Any]:

@@ -110,9 +110,9 @@ def _tasks(known: Known, one: str, many: str) -> str:
 
 def _flow(known: Known) -> list[str]:
     facts = known.facts
-    if facts.health > Health.IDLE or facts.changes_per_s is None:
+    if facts.health > Health.IDLE or not facts.changes_per_s:
         return []
-    return [f"{rate(facts.changes_per_s)} changes flow now; they will come late, by as long as it stands."]
+    return [f"{rate(facts.changes_per_s)} of changes flow now; they will be late by as long as nothing is read."]
 
 
 def _dumps(known: Known, what: str) -> list[str]:
@@ -126,9 +126,9 @@ def _log_kept(known: Known) -> list[str]:
     margin = known.facts.margin_bytes
     if margin is None:
         return ["The source has to keep its log from the stored position on: if it drops it meanwhile, the tables have to be dumped again."]
-    kept = "none" if not margin else size(margin)
+    older = f"{size(margin)} of older log go first" if margin else "no older log is left to go first"
     return [
-        f"The source keeps its log by its own rules, now {kept} in front of the stored position; what it drops is read again by a dump."
+        f"The source drops its log by its own rules, and {older}. Once it drops what this connector needs, the tables have to be dumped again."
     ]
 
 

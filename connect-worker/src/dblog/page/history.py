@@ -132,6 +132,8 @@ class History:
     def _sample(self, name: str, numbers: Mapping[str, float], at_s: float) -> dict[str, float]:
         counters = {series: numbers[key] for series, key in _COUNTERS.items() if key in numbers}
         gauges = {series: numbers[key] * factor for series, (key, factor) in _GAUGES.items() if key in numbers}
+        if numbers.get("paused"):
+            gauges.pop("lag_s", None)  # it reads nothing because somebody wants that, and is late for no other reason
         ages = {age: (numbers.get(f"{key}|+Inf", 0.0), numbers.get(f"{key}|sum", 0.0)) for age, key in _LATENCIES.items()}
         known = self._known.get(name)
         if known is None:

@@ -8,6 +8,7 @@ the body's type and of the role, that refuses requests that another page forges.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import time
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ from dblog.page.assets import Assets
 from dblog.page.collecting import Fleet
 from dblog.page.history import History
 from dblog.page.rendering import Rendering
+from dblog.page.tables import SchemaVersions
 from dblog.page.views import ACTIONS, DATA, VIEWS, Action, Data, View, full
 from dblog.rest.access import require
 from dblog.rest.api import PAGE_ASSETS, services
@@ -36,6 +38,7 @@ RUN = "x-dblog-run"
 """Header with the time at which this worker began, by which the page notices a restart."""
 _DIGEST_BYTES = 9
 _LIVE = "live"
+_PACKED_FROM_BYTES = 1024
 
 
 class Page:
@@ -44,6 +47,7 @@ class Page:
     def __init__(self, history: History, *, version: str, started_s: float) -> None:
         self._history = history
         self.fleet = Fleet(history)
+        self._schema_versions = SchemaVersions()
         self._assets = Assets()
         self.headers = {RUN: f"{started_s:.0f}"}
         """Headers of every answer."""
@@ -59,7 +63,7 @@ class Page:
         ]
 
     def asked(self, request: HttpRequest) -> Asked:
-        return Asked(request, self._history, self.fleet)
+        return Asked(request, self._history, self.fleet, self._schema_versions)
 
     def values(self, asked: Asked, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return a template's values, with those that all templates have."""
@@ -93,7 +97,15 @@ class Page:
         digest = hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
         if asked.request.headers.get(SEEN) == digest:
             return Response(status_code=HTTPStatus.NO_CONTENT, headers={**self.headers, SEEN: digest})
-        return self.html(text, headers={SEEN: digest})
+        answer = self.html(text, headers={SEEN: digest})
+        packs = "gzip" in asked.request.headers.get("accept-encoding", "") and len(answer.body) > _PACKED_FROM_BYTES
+        if packs:
+            # Only a script of this page gets here, so no other page can measure what is packed with what.
+            answer.body = gzip.compress(answer.body, 1)
+            answer.headers["Content-Length"] = str(len(answer.body))
+            answer.headers["Content-Encoding"] = "gzip"
+        answer.headers["Vary"] = "Accept-Encoding, HX-Request"
+        return answer
 
     def refusal(self, asked: Asked, error: RequestError) -> Response:
         """Return a refusal: a page, or for a script the sentence alone."""

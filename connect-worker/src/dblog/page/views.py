@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dblog.config.roles import Role
-from dblog.page import configuration, connector, dumps, overview
+from dblog.page import configuration, connector, dumps, overview, tables
 from dblog.page.asked import Asked
 from dblog.rest.api import PAGE_PATH
 
@@ -56,7 +56,8 @@ VIEWS = (
     View(path="", role=Role.READER, template="overview.html", load=overview.load),
     View(path="/new", role=Role.ADMIN, template="new.html", load=configuration.new),
     View(path=_CONNECTOR, role=Role.READER, template="connector.html", load=connector.load),
-    View(path=f"{_CONNECTOR}/tables", role=Role.READER, template="tables.html", load=connector.tables),
+    View(path=f"{_CONNECTOR}/tables", role=Role.READER, template="tables.html", load=tables.listed),
+    View(path=f"{_CONNECTOR}/tables/{{table}}", role=Role.READER, template="table.html", load=tables.one),
     View(path=f"{_CONNECTOR}/dumps", role=Role.READER, template="dumps.html", load=dumps.listed),
     View(path=_DUMP, role=Role.READER, template="dump.html", load=dumps.one),
     View(path=f"{_CONNECTOR}/offsets", role=Role.READER, template="offsets.html", load=connector.offsets),
