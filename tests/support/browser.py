@@ -1,4 +1,4 @@
-"""What the page's tests in a browser need: Playwright, in a folder of its own, and axe-core.
+"""Playwright and axe-core for the tests of the page in a browser: Playwright in a folder of its own, and axe-core.
 
 Both are taken where a Chromium is installed, and nowhere else: Playwright's wheel has 45 MB, and
 drives the machine's own browser by its path. Versions and hashes are pinned here.

@@ -8,6 +8,7 @@ from dblog.config.options import HIDDEN
 from dblog.page.configuration import Change, changes_of, edited, pasted
 from dblog.page.dumps import request_of
 from dblog.page.formats import clock, count, duration, pattern, percent, rate, share, short, size
+from dblog.page.tablelist import tables_of
 
 STORED = {"connector.class": "io.debezium.connector.mysql.MySqlConnector", "database.password": "old-secret", "database.port": "3306"}
 
@@ -57,6 +58,17 @@ def test_a_dump_is_asked_for_in_the_words_of_the_rest_interface():
     for wrong, reason in (({"tables": " "}, "Name the tables"), ({"tables": "a", "parallelism": "many"}, "parallelism is a whole number")):
         with pytest.raises(RequestError, match=reason):
             request_of(wrong)
+
+
+def test_a_table_whose_topic_has_another_name_is_one_table():
+    dumps = [{"id": "d", "status": {"tables": [{"table": "a.b<c>", "state": "DONE", "rows": 1}]}}]
+
+    found = tables_of(["p.a.b_c_", "p.a.d", "p"], "p", dumps, {"topic_records_total|p.a.b_c_": 5.0})
+
+    assert [(each.name, each.topic, each.records, each.state) for each in found] == [
+        ("a.b<c>", "p.a.b_c_", 5.0, "DONE"),
+        ("a.d", "p.a.d", None, ""),
+    ]
 
 
 def test_numbers_are_written_for_people():

@@ -327,7 +327,7 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="dblog.ui.enable",
-        doc="Whether the worker serves its web page at /ui beside the REST interface, for the same logins and roles.",
+        doc="If true, the worker serves its web page at /ui beside the REST interface, for the same logins and roles.",
         kind=Kind.BOOLEAN,
         default="true",
         importance=Importance.LOW,

@@ -32,7 +32,7 @@ class Known:
     stored_ago_s: float | None = None
     """Age of the stored offset."""
     slot: str = ""
-    """What stays at the database, as a sentence."""
+    """A sentence about what stays at the database, or an empty text."""
 
 
 WORDS = {

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dblog.codecs.topic_naming import clean_topic
+
 _ORDER = {"FAILED": 0, "RUNNING": 1, "PAUSED": 2, "WAITING": 3, "STOPPED": 4, "DONE": 5, "": 6}
 
 
@@ -61,6 +63,9 @@ def tables_of(
     for dump in dumps:
         for each in dump["status"].get("tables") or ():
             name = str(each.get("table"))
+            if name not in found and (in_topic := clean_topic(name)) in found:
+                # A topic has no characters that Kafka does not take; only the dump knows the name.
+                found[name] = replace(found.pop(in_topic), name=name)
             found[name] = replace(
                 found.get(name, Table(name=name)),
                 state=str(each.get("state") or ""),

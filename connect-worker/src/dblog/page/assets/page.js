@@ -12,6 +12,7 @@
   const written = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
   const zoned = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" });
   const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const seconds = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZoneName: "short" });
   function duration(s) {
     if (s < 60) return `${Math.max(0, Math.round(s))}\u202fs`;
     for (const [unit, name, lower, small] of [[86400, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"]])
@@ -122,17 +123,19 @@
       place.append(nothing); plots.set(figure, { key }); return;
     }
     const colours = ["--c1", "--c2", "--c3", "--c4"].map(css), legend = figure.querySelector(".legend");
-    legend.replaceChildren(...(shown.length > 1 ? shown.map((each, at) => { const item = document.createElement("span"); item.className = `c${at + 1}`; item.textContent = names[each]; return item; }) : []));
+    legend.replaceChildren(...[...shown, "when"].map((each, at) => { const item = document.createElement("span"); item.className = at < shown.length ? `c${at + 1}` : "when"; return item; }));
+    const told = (at, of) => {  // the legend names the series, and beside a pointer their values and the time
+      shown.forEach((each, n) => { legend.children[n].textContent = at === null ? (shown.length > 1 ? names[each] : "") : `${shown.length > 1 ? names[each] + " " : ""}${of[n + 1][at] === null ? "unknown" : short(of[n + 1][at], unit) + (unit.startsWith("/") ? "" : "\u202f") + unit}`; });
+      legend.lastChild.textContent = at === null ? "" : seconds.format(new Date(of[0][at] * 1000));
+    };
+    told(null);
     const axis = { stroke: css("--faint"), grid: { stroke: css("--line-soft"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     const plot = new uPlot({
       width: place.clientWidth, height: 170, legend: { show: false }, cursor: { y: false, points: { size: 6 } }, padding: [8, 8, 0, 0],
       scales: { x: { time: true, range: () => [times[0], times[count - 1]] }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
       axes: [{ ...axis, size: 26, space: 70, values: (_, splits) => splits.map((each) => clock.format(new Date(each * 1000))) }, { ...axis, size: 52, values: (_, splits) => splits.map((each) => short(each, unit)) }],
       series: [{}, ...shown.map((each, at) => ({ label: names[each], stroke: colours[at], width: 1.75, points: { show: false }, fill: shown.length === 1 ? colours[at] + "22" : undefined }))],
-      hooks: { setCursor: [(u) => {
-        const at = u.cursor.idx;
-        figure.title = at === null || at === undefined ? "" : `${zoned.format(new Date(times[at] * 1000))}\n` + shown.map((each, n) => `${names[each]}: ${u.data[n + 1][at] === null ? "unknown" : short(u.data[n + 1][at], unit) + " " + unit}`).join("\n");
-      }] },
+      hooks: { setCursor: [(u) => told(u.cursor.idx ?? null, u.data)] },
     }, rows, place);
     plots.set(figure, { key, plot });
   }
