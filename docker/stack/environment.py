@@ -199,6 +199,11 @@ def need_compiler() -> None:
         _install_with_apt(f"libpython{sys.version_info.major}.{sys.version_info.minor}-dev", why="Python's C headers are missing")
 
 
+def install_browser() -> None:
+    """Install Chromium, for the tests of the web page. Raise Unavailable if that needs root."""
+    _install_with_apt("chromium", why="there is no Chromium")
+
+
 def _install_with_apt(*packages: str, why: str) -> None:
     """Install build tools if that is possible without asking; they start no service."""
     command = f"apt-get install --yes --no-install-recommends {' '.join(packages)}"
