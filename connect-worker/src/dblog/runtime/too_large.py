@@ -38,9 +38,9 @@ class Requests(IntEnum):
 
     ANY = 0
     SMALL = 1
-    """At most ``SMALL_REQUEST_BYTES``, or one record."""
+    """Requests of at most ``SMALL_REQUEST_BYTES``, or of one record."""
     SINGLE = 2
-    """One record each."""
+    """Requests of one record each."""
 
 
 class RequestRefusedError(TransientError):
