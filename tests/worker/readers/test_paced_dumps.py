@@ -56,7 +56,7 @@ def test_while_dumps_are_held_no_chunk_is_read_and_no_reader_is_left_and_the_log
         running = follower.task.running
         follower.until(lambda: follower.ops("a"))
         running.dumping.pace(Pace(HELD))
-        follower.until(lambda: not any(thread.name.startswith("dump-") for thread in running._threads if thread.is_alive()))  # noqa: SLF001
+        follower.until(lambda: not any(thread.name.startswith("dump-") for thread in running._run.threads._threads if thread.is_alive()))  # noqa: SLF001
         follower.until(lambda: running.metrics()["queue_records"] == 0 and running.metrics()["windows_open"] == 0)
         read = len(follower.values)
         given.update("e", 1, "new")
@@ -76,7 +76,7 @@ def test_slower_dumps_have_fewer_readers_and_get_them_back() -> None:
         running = follower.task.running
 
         def readers() -> int:
-            return sum(thread.name.startswith("dump-") and thread.is_alive() for thread in running._threads)  # noqa: SLF001
+            return sum(thread.name.startswith("dump-") and thread.is_alive() for thread in running._run.threads._threads)  # noqa: SLF001
 
         follower.until(lambda: readers() == 4)
         running.dumping.pace(Pace(2))
