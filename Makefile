@@ -277,7 +277,7 @@ compare-peer: setup
 compare-way-back: setup
 	@PYTHONPATH=$(CURDIR)/docker:$(CURDIR)/tests $(BIN)/python tests/compat/way_back.py $(ARGS)
 
-# Half a minute, not part of the tests: it needs the jars of Kafka Connect and Debezium.
+# A minute, not part of the tests: it needs the jars of Kafka Connect and Debezium.
 compare-transforms: setup
 	@PYTHONPATH=$(CURDIR)/docker $(BIN)/python tests/compat/compare_transforms.py $(ARGS)
 

@@ -2,6 +2,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.confluent.connect.avro.AvroData;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -10,6 +11,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.kafka.connect.data.Schema;
 import org.apache.kafka.connect.data.SchemaAndValue;
 import org.apache.kafka.connect.header.ConnectHeaders;
 import org.apache.kafka.connect.header.Header;
@@ -137,12 +139,23 @@ public class ApplyTransforms {
         made.put("timestamp", record.timestamp());
         made.put("key", text(writes.fromConnectData(record.topic(), record.keySchema(), record.key())));
         made.put("value", text(writes.fromConnectData(record.topic(), record.valueSchema(), record.value())));
+        made.put("key in Avro", avroText(record.keySchema()));
+        made.put("value in Avro", avroText(record.valueSchema()));
         ArrayNode headers = made.putArray("headers");
         SimpleHeaderConverter converter = new SimpleHeaderConverter();
         for (Header header : record.headers()) {
             headers.addArray().add(header.key()).add(text(converter.fromConnectHeader("", header.key(), header.schema(), header.value())));
         }
         return made;
+    }
+
+    private static String avroText(Schema schema) {
+        try {
+            return schema == null ? null : new AvroData(1).fromConnectSchema(schema).toString();
+        }
+        catch (Exception e) {
+            return "no Avro schema";
+        }
     }
 
     private static String text(byte[] data) {

@@ -2,8 +2,8 @@
 
 python tests/compat/compare_transforms.py [PATTERN]
 
-Both sides get the same configurations and records; the results are compared byte for byte as JSON with schemas, with topic, partition, headers and timestamp. A
-pattern chooses cases by their names.
+Both sides get the same configurations and records; the results are compared byte for byte as JSON with schemas, with topic, partition, headers, timestamp, and the
+schemas' texts in Avro. A pattern chooses cases by their names.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dblog.codecs.avro import avro_text
 from dblog.codecs.header_text import header_text
+from dblog.codecs.schema import Schema
 from dblog.errors import ConfigError, DefiniteError
 from dblog.kafka.converters import JsonConverter
 from dblog.transforms.configuration import chain_of
 from dblog.transforms.faults import RecordError
 from dblog.transforms.record import Header, Record
 from rich.console import Console
+from stack.debezium import converter_jars
 from stack.maven import jars, java
 from transform_cases import ACCEPTED, CASES, RECORDS
 
@@ -66,6 +69,8 @@ def _result(chain: Any, record: Record) -> Any:
             "timestamp": made.timestamp,
             "key": _text(WRITTEN.serialize(made.topic, made.key_schema, made.key)),
             "value": _text(WRITTEN.serialize(made.topic, made.value_schema, made.value)),
+            "key in Avro": _avro_text(made.key_schema),
+            "value in Avro": _avro_text(made.value_schema),
             "headers": [_written(header) for header in made.headers],
         }
     except (RecordError, DefiniteError) as e:
@@ -74,6 +79,13 @@ def _result(chain: Any, record: Record) -> Any:
 
 def _written(header: Header) -> list[str | None]:
     return [header.name, None if header.value is None else header_text(header.schema, header.value)]
+
+
+def _avro_text(schema: Schema | None) -> str | None:
+    try:
+        return None if schema is None else avro_text(schema)
+    except DefiniteError:
+        return "no Avro schema"
 
 
 def _text(data: bytes | None) -> str | None:
@@ -86,7 +98,7 @@ def theirs(cases: dict[str, dict[str, str]], records: list[Record]) -> dict[str,
     asked, answered = FOLDER / "transforms.jsonl", FOLDER / "transformed.jsonl"
     shown = [given(record) for record in records]
     asked.write_text("".join(json.dumps({"config": config, "records": shown}) + "\n" for config in cases.values()))
-    path = ":".join(f"{folder}/*" for folder in (jars("connect"), jars("debezium-postgres")))
+    path = ":".join(f"{folder}/*" for folder in (jars("connect"), jars("debezium-postgres"), converter_jars()))
     subprocess.run([java(), "-cp", path, HERE / "ApplyTransforms.java", asked, answered], check=True, timeout=600)
     return dict(zip(cases, map(json.loads, answered.read_text().splitlines()), strict=True))
 

@@ -121,6 +121,47 @@ def _event(payload: str | None, op: str = "c", **changes: Any) -> Record:
     return _change(op, None, row | changes, schema=envelope_schema("shop.sales.outbox", EVENT, SOURCE), topic="shop.sales.outbox")
 
 
+MESSAGE = Schema(
+    kind=Kind.STRUCT,
+    name="io.debezium.connector.postgresql.MessageValue",
+    version=1,
+    fields=(
+        Field(name="op", schema=MAYBE),
+        Field(name="ts_ms", schema=_of(Kind.INT64, optional=True)),
+        Field(name="source", schema=SOURCE),
+        Field(
+            name="message",
+            schema=Schema(
+                kind=Kind.STRUCT,
+                name="io.debezium.connector.postgresql.Message",
+                version=1,
+                fields=(Field(name="prefix", schema=MAYBE), Field(name="content", schema=_of(Kind.BYTES, optional=True))),
+            ),
+        ),
+    ),
+)
+CONTENT = b'{"id":"e1","aggregatetype":"order","aggregateid":"7","payload":"x","number":1.5,"none":null,"list":[1,2]}'
+VECTORS = Schema(
+    kind=Kind.STRUCT,
+    name="vectors",
+    fields=(
+        Field(name="id", schema=INT32),
+        Field(name="dense", schema=_of(Kind.ARRAY, "io.debezium.data.DoubleVector", optional=True, items=_of(Kind.FLOAT64))),
+        Field(name="small", schema=_of(Kind.ARRAY, "io.debezium.data.FloatVector", items=_of(Kind.FLOAT32))),
+        Field(
+            name="sparse",
+            schema=Schema(
+                kind=Kind.STRUCT,
+                name="io.debezium.data.SparseDoubleVector",
+                version=1,
+                fields=(
+                    Field(name="dimensions", schema=_of(Kind.INT16)),
+                    Field(name="vector", schema=_of(Kind.MAP, keys=_of(Kind.INT16), items=_of(Kind.FLOAT64))),
+                ),
+            ),
+        ),
+    ),
+)
 FLAT = Schema(kind=Kind.STRUCT, name="flat", fields=(*ROW.fields, Field(name="inside", schema=INNER)))
 NULLS = VALUES | {"tiny": None, "name": None, "data": None, "moment": None, "zoned": None, "list": None}
 
@@ -170,6 +211,24 @@ RECORDS: dict[str, Record] = {
         {"source": _source(), "ts_ms": 1, "databaseName": "sales", "schemaName": None, "ddl": "CREATE DATABASE d", "tableChanges": []},
         partition=0,
     ),
+    "message": Record(
+        "shop.message",
+        TEXT,
+        "outbox",
+        MESSAGE,
+        {"op": "m", "ts_ms": 1, "source": _source(), "message": {"prefix": "p", "content": CONTENT}},
+    ),
+    "message of text": Record(
+        "shop.message", TEXT, "p", MESSAGE, {"op": "m", "ts_ms": 1, "source": _source(), "message": {"prefix": "p", "content": b"x"}}
+    ),
+    "vectors": Record(
+        "vectors",
+        INT32,
+        1,
+        VECTORS,
+        {"id": 1, "dense": [1.5, 1e10], "small": [0.1], "sparse": {"dimensions": 5, "vector": {1: 1.5, 3: 2.0}}},
+    ),
+    "no vectors": Record("vectors", INT32, 1, VECTORS, {"id": 1, "dense": None, "small": [], "sparse": {"dimensions": 5, "vector": {}}}),
     "event": _event('{"a":1,"b":{"c":[1,2],"d":null},"e":[],"f":1.5,"g":5000000000,"h":true}'),
     "event of text": _event("hello"),
     "event of blanks": _event("  "),
@@ -489,6 +548,19 @@ def _cases() -> dict[str, dict[str, str]]:
         {"converted__timezone": "Asia/Tokyo", "include__list": "source:orders:source.ts_ms"},
         {"converted__timezone": "Asia/Tokyo", "include__list": "orders"},
     )
+    add(f"{DEBEZIUM}.VectorToJsonConverter", {})
+    decode = "io.debezium.connector.postgresql.transforms.DecodeLogicalDecodingMessageContent"
+    add(decode, {}, {"fields__null__include": "true"})
+    made["message to event"] = {
+        "transforms": "decode,outbox",
+        "transforms.decode.type": decode,
+        "transforms.decode.predicate": "messages",
+        "transforms.outbox.type": f"{DEBEZIUM}.outbox.EventRouter",
+        "transforms.outbox.predicate": "messages",
+        "predicates": "messages",
+        "predicates.messages.type": f"{KAFKA}.predicates.TopicNameMatches",
+        "predicates.messages.pattern": r".*\.message",
+    }
     chain = {
         "transforms": "changed,value,unwrap,route",
         "transforms.changed.type": f"{DEBEZIUM}.ExtractChangedRecordState",
@@ -526,6 +598,8 @@ CASES = _cases()
 
 ACCEPTED: dict[str, str] = {
     "^ToLogicalTopicRouter": "Debezium 3.6 does not have it yet",
+    "^DecodeLogicalDecodingMessageContent . (tombstone|text|number)": "Debezium fails without a value's schema, here such a record passes",
+    "^VectorToJsonConverter . (insert|dumped|update|delete|truncate|without key|in a transaction|event)": "a struct that may be null is required afterwards there",
     r"^Cast\$Value 19 unwrapped": "a float as text: Java before 19 writes more digits than it needs",
 }
 """Reasons by pattern of case and record: where both are meant to differ."""

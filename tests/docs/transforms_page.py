@@ -85,6 +85,8 @@ DIFFERENCES = """\
 | `InsertHeader` | a list or a map as `value.literal` is refused | parsed and written again |
 | `__debezium.newkey` and `oldkey` headers | texts to a transform | structs |
 | a payload of JSON that `EventRouter` expands | an array at the top stays text | an error, which is logged, and text |
+| `DecodeLogicalDecodingMessageContent` of a record without a value's schema | passes | fails |
+| `VectorToJsonConverter` of a struct that may be null | it may be null afterwards too | it becomes required, and a null fails |
 | a record without schema in Avro | an error of the record | an Avro schema of any type |
 """
 

@@ -71,6 +71,18 @@ def test_chunks_are_judged_over_batches_and_kills_and_every_row_counts_once(sink
 
 
 @pytest.mark.long
+def test_of_a_connector_with_transforms_the_rows_count_that_these_let_through(sink: Sink, items: TableSchema) -> None:
+    sink.batch(
+        *dumped(items, 1, at=100),
+        marker(items, "all dropped", at=50, read=3, rows_passed=0),
+        marker(items, "some dropped", at=100, read=4, dropped=1, rows_passed=1),
+        marker(items, "short", at=200, read=4, rows_passed=2),
+    )
+
+    assert outcome(sink) == [("all dropped", "complete", 0), ("short", "short", 2), ("some dropped", "complete", 0)]
+
+
+@pytest.mark.long
 def test_everything_sent_again_to_a_new_checkpoint_changes_no_count(sink: Sink, items: TableSchema) -> None:
     records = [*dumped(items, 1, 2, at=100), marker(items, "short", at=100, read=3)]
     sink.batch(*records)

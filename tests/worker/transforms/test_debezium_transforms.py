@@ -347,3 +347,67 @@ def test_the_hash_of_a_long_decimal_is_that_of_all_its_digits():
     numbers = [10**40 + 1, 10**40 + 2]
     first, second = (java_hash(schema, number.to_bytes(20, "big", signed=True)) for number in numbers)
     assert second - first == 31
+
+
+MESSAGE = struct(
+    "io.debezium.connector.postgresql.MessageValue",
+    op=MAYBE_TEXT,
+    source=SOURCE,
+    message=struct("io.debezium.connector.postgresql.Message", prefix=MAYBE_TEXT, content=Schema(kind=Kind.BYTES, optional=True)),
+)
+
+
+def message(content):
+    return Record("p.message", TEXT, "outbox", MESSAGE, {"op": "m", "source": {}, "message": {"prefix": "outbox", "content": content}})
+
+
+def test_a_logical_message_of_json_becomes_an_insert_that_the_outbox_takes():
+    decode = transform("io.debezium.connector.postgresql.transforms.DecodeLogicalDecodingMessageContent")
+    content = b'{"id":"e1","aggregatetype":"order","aggregateid":"7","payload":"x","none":null}'
+
+    made = decode(message(content))
+
+    assert (made.key, made.key_schema, made.value["op"], made.value["after"]["aggregateid"]) == (None, None, "c", "7")
+    assert (made.value_schema.name, names(made.value_schema)) == (f"{MESSAGE.name}.Envelope", ["op", "source", "after"])
+    assert "none" not in made.value["after"]
+    assert transform(OUTBOX)(made).topic == "outbox.event.order"
+    assert decode(message(content)).value_schema is made.value_schema
+    assert decode(HEARTBEAT) is HEARTBEAT
+    assert decode(TOMBSTONE) is TOMBSTONE
+
+
+@pytest.mark.parametrize("content", [b"text", b"[1]", b"{", b"\xff", b""])
+def test_a_message_that_is_no_json_object_is_an_error_without_its_content(content):
+    decode = transform("io.debezium.connector.postgresql.transforms.DecodeLogicalDecodingMessageContent")
+
+    with pytest.raises(RecordError, match="the content of a logical message is not a JSON object"):
+        decode(message(content))
+
+
+def test_vectors_become_json_texts():
+    floats = Schema(kind=Kind.ARRAY, name="io.debezium.data.FloatVector", optional=True, items=Schema(kind=Kind.FLOAT32))
+    sparse = struct(
+        "io.debezium.data.SparseDoubleVector",
+        dimensions=Schema(kind=Kind.INT16),
+        vector=Schema(kind=Kind.MAP, keys=Schema(kind=Kind.INT16), items=Schema(kind=Kind.FLOAT64)),
+    )
+    schema = struct("s", id=INT32, f=floats, s=sparse, inside=struct("i", f=floats).as_optional())
+    convert = transform(f"{DEBEZIUM}.VectorToJsonConverter")
+
+    made = convert(
+        Record(
+            "t", None, None, schema, {"id": 1, "f": [1.5, -2.0], "s": {"dimensions": 5, "vector": {3: 2.0, 1: 1.5}}, "inside": {"f": None}}
+        )
+    )
+
+    assert made.value == {
+        "id": 1,
+        "f": '{ "values": [1.5, -2.0] }',
+        "s": '{ "dimensions": 5, "vector": { "1": 1.5, "3": 2.0 } }',
+        "inside": {"f": None},
+    }
+    assert [field.schema.name for field in made.value_schema.fields] == [None, "io.debezium.data.Json", "io.debezium.data.Json", "i"]
+    assert (
+        convert(Record("t", None, None, schema, {"id": 1, "f": None, "s": {"dimensions": 1, "vector": {}}, "inside": None})).value["inside"]
+        is None
+    )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dblog.transforms.cast import CAST
 from dblog.transforms.changed_fields import EXTRACT_CHANGED_RECORD_STATE
+from dblog.transforms.decode_message import DECODE_LOGICAL_DECODING_MESSAGE_CONTENT
 from dblog.transforms.event_router import EVENT_ROUTER
 from dblog.transforms.extract_field import EXTRACT_FIELD
 from dblog.transforms.extract_new_record_state import EXTRACT_NEW_RECORD_STATE
@@ -31,9 +32,11 @@ from dblog.transforms.timestamp_converter import TIMESTAMP_CONVERTER
 from dblog.transforms.timestamp_router import TIMESTAMP_ROUTER
 from dblog.transforms.timezone_converter import TIMEZONE_CONVERTER
 from dblog.transforms.value_to_key import VALUE_TO_KEY
+from dblog.transforms.vector_to_json import VECTOR_TO_JSON_CONVERTER
 
 TRANSFORM_PLUGINS: tuple[TransformPlugin, ...] = (
     READ_TO_INSERT_EVENT,
+    DECODE_LOGICAL_DECODING_MESSAGE_CONTENT,
     BY_LOGICAL_TABLE_ROUTER,
     CONTENT_BASED_ROUTER,
     EXTRACT_CHANGED_RECORD_STATE,
@@ -43,6 +46,7 @@ TRANSFORM_PLUGINS: tuple[TransformPlugin, ...] = (
     SCHEMA_CHANGE_EVENT_FILTER,
     TIMEZONE_CONVERTER,
     TO_LOGICAL_TOPIC_ROUTER,
+    VECTOR_TO_JSON_CONVERTER,
     EVENT_ROUTER,
     PARTITION_ROUTING,
     CAST,
@@ -75,8 +79,6 @@ REFUSED: dict[str, str] = {
             f"{_DEBEZIUM}.ExtractSchemaToNewRecord",
             f"{_DEBEZIUM}.GeometryFormatTransformer",
             f"{_DEBEZIUM}.SwapGeometryCoordinates",
-            f"{_DEBEZIUM}.VectorToJsonConverter",
-            "io.debezium.connector.postgresql.transforms.DecodeLogicalDecodingMessageContent",
             "io.debezium.connector.postgresql.transforms.timescaledb.TimescaleDb",
         ),
         _NOT_YET,

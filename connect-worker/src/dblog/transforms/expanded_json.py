@@ -46,18 +46,25 @@ _known: dict[Schema, Schema] = {}
 def expanded(text: str, schema: Schema, *, name: str, rules: JsonRules) -> tuple[Schema, Any]:
     """Return schema and value of a payload; those given if the payload cannot be expanded."""
     try:
-        if text[:1] not in ("{", "["):
-            raise ValueError("it begins with neither { nor [")
-        document = json.loads(text)
-        inferred = _schema_of(name, document, rules, 0)
-        if inferred is None or inferred.kind is not Kind.STRUCT:
-            raise ValueError("it is no object")
-        value = _Values().of(document, inferred)
-        return _shared(inferred), value
+        return parsed(text, name=name, rules=rules)
     except (ValueError, RecursionError, OverflowError) as e:
         reason = "it is not JSON" if isinstance(e, json.JSONDecodeError) else str(e)
         log.warning("a payload is left as text", reason=reason)
         return schema, text
+
+
+def parsed(text: str, *, name: str | None, rules: JsonRules) -> tuple[Schema, Any]:
+    """Return the schema and value of a JSON object. Raise ValueError if the text is none, or mixes
+    types in an array.
+    """
+    if text[:1] not in ("{", "["):
+        raise ValueError("it begins with neither { nor [")
+    document = json.loads(text)
+    inferred = _schema_of(name, document, rules, 0)
+    if inferred is None or inferred.kind is not Kind.STRUCT:
+        raise ValueError("it is no object")
+    value = _Values().of(document, inferred)
+    return _shared(inferred), value
 
 
 def _shared(schema: Schema) -> Schema:

@@ -71,29 +71,66 @@ class _Names:
             case Kind.MAP:
                 assert schema.keys is not None
                 assert schema.items is not None
-                assert schema.keys.kind is Kind.STRING
-                assert not schema.keys.optional, "maps of columns have text as keys"
-                return {"type": "map", "values": self.of(schema.items)}
+                if _is_map_of_text(schema):
+                    return {"type": "map", "values": self.of(schema.items)}
+                self._records += 1
+                fields = [{"name": "key", "type": self.of(schema.keys)}, {"name": "value", "type": self.of(schema.items)}]
+                return {"type": "array", "items": {"type": "record", "name": f"R{self._records}", "fields": fields}}
             case _:
                 return _PRIMITIVES[schema.kind]
 
 
-def _restored(schema: Schema) -> Callable[[Any], Any] | None:
-    """Return a function that takes back what the encoders add to an envelope; None for other
-    schemas.
+Restore = Callable[[Any], Any]
+"""Function that makes the value of what fastavro reads; it may change what it is given."""
 
-    Debezium leaves ``source.snapshot`` of a logged row unset, and converters write the field's
-    default. A transform that asks for the value without its default gets null there.
+
+def _restored(schema: Schema) -> Restore | None:
+    """Return a function that restores values of a schema; None if fastavro reads them as they are.
+
+    It makes maps of the pairs as which Avro has maps whose keys are no texts, and takes back what
+    the encoders add to an envelope: Debezium leaves ``source.snapshot`` of a logged row unset, and
+    converters write the field's default. A transform that asks for the value without its default
+    gets null there.
     """
-    source = next((field.schema for field in schema.fields if field.name == "source"), None)
-    snapshot = None if source is None else next((field.schema for field in source.fields if field.name == "snapshot"), None)
-    if snapshot is None or snapshot.name != _SNAPSHOT or snapshot.default != _LOGGED:
+    match schema.kind:
+        case Kind.STRUCT:
+            return _restored_struct(schema)
+        case Kind.ARRAY:
+            assert schema.items is not None
+            item = _restored(schema.items)
+            return None if item is None else lambda items: [None if one is None else item(one) for one in items]
+        case Kind.MAP:
+            assert schema.keys is not None
+            assert schema.items is not None
+            inside = _restored(schema.items)
+            if _is_map_of_text(schema):
+                return None if inside is None else lambda pairs: {k: None if v is None else inside(v) for k, v in pairs.items()}
+            return lambda pairs: {
+                pair["key"]: pair["value"] if inside is None or pair["value"] is None else inside(pair["value"]) for pair in pairs
+            }
+        case _:
+            return None
+
+
+def _restored_struct(schema: Schema) -> Restore | None:
+    members = [(field.name, restore) for field in schema.fields if (restore := _restored(field.schema)) is not None]
+    is_source = any(
+        field.name == "snapshot" and field.schema.name == _SNAPSHOT and field.schema.default == _LOGGED for field in schema.fields
+    )
+    if not members and not is_source:
         return None
 
     def restore(value: dict[str, Any]) -> dict[str, Any]:
-        block = value["source"]
-        if block is not None and block["snapshot"] == _LOGGED:
-            del block["snapshot"]
+        if is_source and value["snapshot"] == _LOGGED:
+            del value["snapshot"]
+        for name, member in members:
+            if value[name] is not None:
+                value[name] = member(value[name])
         return value
 
     return restore
+
+
+def _is_map_of_text(schema: Schema) -> bool:
+    """Return True if Avro has the map as a map, and not as pairs."""
+    return schema.keys is not None and schema.keys.kind is Kind.STRING and not schema.keys.optional
