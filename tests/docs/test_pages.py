@@ -21,7 +21,7 @@ from docs.pages import (
 )
 
 INVARIANTS = {f"I{number}" for number in range(1, 10)}
-DECISIONS = {f"D{number}" for number in range(1, 16)}
+DECISIONS = {f"D{number}" for number in range(1, 17)}
 QUESTIONS_MIN = 12
 
 PAGES = list(pages(ROOT))

@@ -23,11 +23,12 @@ what differs from Kafka Connect:
     "transforms.route.replacement": "lake.$1"
 
 A class is named in full, or by its simple name (`RegexRouter`, `ReplaceField$Value`); `Filter` alone
-names two classes. A wrong class, option or predicate is an error at its key, in the answer of `PUT
-/connector-plugins/<connector>/config/validate` and as status 400 when the connector is created. A
-class of Connect or Debezium that is not here is refused by name. `GET
-/connector-plugins?connectorsOnly=false` lists all classes. The tables of this page are made by
-`tests/docs/transforms_page.py`.
+names two classes. A class of Connect or Debezium that is not here is refused by name. `GET
+/connector-plugins?connectorsOnly=false` lists all that are.
+
+A wrong class, option or predicate is an error at its key, in the answer of `PUT
+/connector-plugins/<connector>/config/validate` and as status 400 when the connector is created. The
+tables of this page are made by `tests/docs/transforms_page.py`.
 
 ## The way of a record
 
@@ -98,23 +99,42 @@ def page() -> str:
 
 def _tables() -> Iterator[str]:
     yield "## Predicates\n"
-    yield "| class | what it does | options |\n|---|---|---|"
+    yield "| class | what it does |\n|---|---|"
     for plugin in PREDICATE_PLUGINS:
-        yield f"| `{plugin.class_name}` | {plugin.doc} | {_options(plugin.options)} |"
-    yield "\n`transforms.<alias>.predicate` names one, and `transforms.<alias>.negate=true` turns it.\n"
+        yield f"| `{plugin.class_name}` | {plugin.doc} |"
+    yield ""
+    for plugin in PREDICATE_PLUGINS:
+        yield from _options(plugin.class_name, plugin.options)
+    yield "`transforms.<alias>.predicate` names one, and `transforms.<alias>.negate=true` turns it.\n"
     for package, name in PACKAGES.items():
+        chosen = [transform for transform in TRANSFORM_PLUGINS if transform.class_name.startswith(package)]
         yield f"## Transforms of {name}\n"
-        yield "| class | what it does | options, with their defaults |\n|---|---|---|"
-        for transform in TRANSFORM_PLUGINS:
-            if transform.class_name.startswith(package):
-                variants = f" (`${'`, `$'.join(part.value for part in transform.parts)}`)" if transform.parts else ""
-                yield f"| `{transform.class_name}`{variants} | {transform.doc} | {_options(transform.options)} |"
+        yield "| class | what it does |\n|---|---|"
+        for transform in chosen:
+            variants = f" (`${'`, `$'.join(part.value for part in transform.parts)}`)" if transform.parts else ""
+            yield f"| `{transform.class_name}`{variants} | {transform.doc} |"
         yield ""
+        for transform in chosen:
+            yield from _options(transform.class_name, transform.options)
 
 
-def _options(options: tuple[Option, ...]) -> str:
-    shown = (f"`{one.name}`{'=`' + one.default + '`' if one.default else ' (required)' if one.required else ''}" for one in options)
-    return ", ".join(shown) or "none"
+def _options(class_name: str, options: tuple[Option, ...]) -> Iterator[str]:
+    if not options:
+        return
+    simple = class_name.rpartition(".")[2]
+    same = sum(plugin.class_name.endswith(f".{simple}") for plugin in TRANSFORM_PLUGINS) > 1
+    yield f"### {simple}{' of Debezium' if same else ''}\n"
+    yield "| option | default | meaning |\n|---|---|---|"
+    for one in options:
+        default = "required" if one.required else f"`{one.default}`" if one.default else ""
+        choices = f" One of `{'`, `'.join(one.choices)}`." if one.choices else ""
+        ineffective = "" if one.no_effect is None else f" No effect here: {one.no_effect}."
+        yield f"| `{one.name}` | {default} | {_cell(one.doc)}{choices}{ineffective} |"
+    yield ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def _refused() -> Iterator[str]:

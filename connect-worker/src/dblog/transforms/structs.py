@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from dblog.codecs.schema import Field, Kind, Schema
 from dblog.transforms.faults import RecordError
 
-SCHEMAS_MAX = 1000
+SCHEMAS_MAX = 5000
 
 
 def with_default(struct: Mapping[str, Any], field: Field) -> Any:

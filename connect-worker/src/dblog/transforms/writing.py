@@ -18,7 +18,7 @@ from dblog.model import Headers as WrittenHeaders
 from dblog.transforms.faults import RecordError
 from dblog.transforms.record import Headers
 
-_KNOWN_MAX = 4000
+_KNOWN_MAX = 20_000
 
 
 class Converter(Protocol):
