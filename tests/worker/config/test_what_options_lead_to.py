@@ -54,9 +54,9 @@ config.storage.topic dblog.dumps.storage.topic dblog.registry.topic offset.stora
 LIBRARIES = {
     "connector": """
 connector.class connector.plugin.version converters database.sslfactory header.converter key.converter memory.management.schemas.class
-memory.management.tables.class post.processors predicates queue.provider.type schema.history.internal snapshot.locking.mode.custom.name
+memory.management.tables.class post.processors queue.provider.type schema.history.internal snapshot.locking.mode.custom.name
 snapshot.mode.custom.name snapshot.query.mode.custom.name sourceinfo.struct.maker topic.naming.strategy transaction.metadata.factory
-transforms value.converter
+value.converter
 """,
     "converter": """
 key.subject.name.strategy value.subject.name.strategy
@@ -69,6 +69,7 @@ rest.extension.classes value.converter
 
 NOTHING = {
     "connector": """
+predicates transforms
 bigint.unsigned.handling.mode binary.handling.mode binlog.buffer.size binlog.net.read.timeout binlog.net.write.timeout column.exclude.list
 column.include.list column.propagate.source.type config.action.reload connect.keep.alive connect.keep.alive.interval.ms connect.timeout.ms
 connection.validation.timeout.ms custom.metric.tags custom.sanitize.pattern database.dbname database.exclude.list database.include.list
