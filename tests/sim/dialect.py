@@ -155,7 +155,6 @@ class SimEncoder:
         self.names = names_of(table)
         self.key_at = at
         self.plan = SimpleNamespace(
-            unwritten_schemas=None,
             table=table,
             topic=table.id.name,
             key=() if at < 0 else (at,),
