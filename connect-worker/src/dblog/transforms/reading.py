@@ -113,7 +113,7 @@ def _restored(schema: Schema) -> Restore | None:
 
 
 def _restored_struct(schema: Schema) -> Restore | None:
-    members = [(field.name, restore) for field in schema.fields if (restore := _restored(field.schema)) is not None]
+    members = [(field.name, member) for field in schema.fields if (member := _restored(field.schema)) is not None]
     is_source = any(
         field.name == "snapshot" and field.schema.name == _SNAPSHOT and field.schema.default == _LOGGED for field in schema.fields
     )
@@ -123,9 +123,9 @@ def _restored_struct(schema: Schema) -> Restore | None:
     def restore(value: dict[str, Any]) -> dict[str, Any]:
         if is_source and value["snapshot"] == _LOGGED:
             del value["snapshot"]
-        for name, member in members:
+        for name, restored in members:
             if value[name] is not None:
-                value[name] = member(value[name])
+                value[name] = restored(value[name])
         return value
 
     return restore
