@@ -39,9 +39,9 @@ class Health(IntEnum):
 
 MEANINGS = {
     Health.FAILED: "has ended with an error and does not go on by itself",
-    Health.STALLED: "should move and does not",
+    Health.STALLED: "should read and does not",
     Health.STARTING: "is about to run",
-    Health.RUNNING: "brings changes or rows",
+    Health.RUNNING: "reads changes or rows",
     Health.IDLE: "is well, and its source has had nothing new for a minute",
     Health.PAUSED: "reads nothing until it is resumed",
     Health.STOPPED: "has no task until it is resumed",
