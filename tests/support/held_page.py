@@ -43,11 +43,11 @@ class HeldPage:
         self.herder.ready.set()
         self.reports = {}
         self.tasks = {}
-        monkeypatch.setattr(self.herder.status_view, "reports", lambda: dict(self.reports))
+        monkeypatch.setattr(self.herder.status_view, "reports", self._reported)
         monkeypatch.setattr(self.herder.tasks, "get", self.tasks.get)
         worker = self.herder.worker
         self.history = History()
-        self.recorder = Recorder(self.history, lambda: dict(self.reports))
+        self.recorder = Recorder(self.history, self._reported)
         self.caller = _Caller(worker.settings)
         page = Page(self.history, version="1.2.3", started_s=STARTED_S)
         self.fleet = page.fleet
@@ -76,7 +76,11 @@ class HeldPage:
             has_process=True, phase=Phase.ALIVE, waits=waits, state=State(task or state), metrics=numbers or {}, failure=trace, run=1
         )
         if numbers is not None:
-            self.reports[id_] = TaskReport(numbers, time.time() - age_s, waits, {})
+            self.reports[id_] = numbers, age_s, waits
+
+    def _reported(self):
+        """The reports, each of the age that the test gave it, however slow this machine is."""
+        return {id_: TaskReport(numbers, time.time() - age_s, waits, {}) for id_, (numbers, age_s, waits) in self.reports.items()}
 
     def request(self, method, path, *, script=False, **more):
         """Send a browser's request, or with ``script`` one of the page's script."""
