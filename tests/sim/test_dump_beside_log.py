@@ -403,7 +403,7 @@ def test_a_chunk_that_ends_before_the_greatest_key_which_is_still_there_is_an_er
 
     play_to_the_end(world)
 
-    assert "ended in front of the greatest key" in fault_of(world, ORDERS)
+    assert "ended before the greatest key" in fault_of(world, ORDERS)
 
 
 def test_a_chunk_that_ends_before_the_greatest_key_which_was_deleted_meanwhile_is_the_last() -> None:

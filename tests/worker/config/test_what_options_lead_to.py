@@ -129,7 +129,7 @@ dblog.config.providers.own dblog.dumps.storage.replication.factor dblog.log.form
 dblog.metrics.names dblog.metrics.tables.max dblog.registry.enable dblog.registry.replication.factor dblog.rest.config.secrets
 dblog.rest.login.certificates dblog.rest.login.failures.per.minute dblog.rest.oidc.algorithms dblog.rest.oidc.audience
 dblog.rest.oidc.groups.claim dblog.rest.oidc.user.claim dblog.rest.without.login dblog.rest.writes.per.minute dblog.task.restart.max
-dblog.tracing.enabled exactly.once.source.support group.id heartbeat.interval.ms inter.worker.key.generation.algorithm inter.worker.key.size
+dblog.tracing.enabled dblog.ui.enable exactly.once.source.support group.id heartbeat.interval.ms inter.worker.key.generation.algorithm inter.worker.key.size
 inter.worker.key.ttl.ms inter.worker.signature.algorithm inter.worker.verification.algorithms internal.topics.automatic.creation.enable
 metrics.num.samples metrics.recording.level metrics.sample.window.ms offset.flush.interval.ms offset.flush.timeout.ms
 offset.storage.partitions offset.storage.replication.factor rebalance.timeout.ms response.http.headers.config rest.advertised.port

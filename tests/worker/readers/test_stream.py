@@ -107,7 +107,7 @@ class ScriptedLog:
     def send_chunk_rows(self, *, waited_max_s: float) -> bool:
         return self.has_room
 
-    def passed(self, at: object, *, between: bool, quiet: bool) -> None:
+    def passed(self, at: object, *, between: bool, quiet: bool, not_before: object) -> None:
         pass
 
     def wake(self) -> None:

@@ -97,7 +97,7 @@ class _Reading:
             _version(prefix, group),
             Option(
                 name=f"{prefix}negate",
-                doc="Whether the transformation gets the records for which the predicate does not hold.",
+                doc="If true, the transformation gets the records for which the predicate does not hold.",
                 kind=Kind.BOOLEAN,
                 default="false",
                 group=group,

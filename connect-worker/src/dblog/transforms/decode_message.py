@@ -72,5 +72,5 @@ DECODE_LOGICAL_DECODING_MESSAGE_CONTENT = TransformPlugin(
     class_name="io.debezium.connector.postgresql.transforms.DecodeLogicalDecodingMessageContent",
     doc="Makes an insert of a logical message whose content is JSON.",
     make=_make,
-    options=(flag("fields.null.include", "Whether fields that are null in the content are kept.", default="false"),),
+    options=(flag("fields.null.include", "If true, fields that are null in the content are kept.", default="false"),),
 )

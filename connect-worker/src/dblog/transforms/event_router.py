@@ -288,7 +288,7 @@ EVENT_ROUTER = TransformPlugin(
         ),
         Option(
             name="table.field.additional.missing",
-            doc="What becomes of an event whose table lacks a further column: error, or ignore, which leaves the column out.",
+            doc="Treatment of an event whose table lacks an additional column: error fails, ignore leaves the column out.",
             default="error",
             importance=_LOW,
             choices=("error", "ignore"),
@@ -305,24 +305,27 @@ EVENT_ROUTER = TransformPlugin(
             importance=Importance.HIGH,
         ),
         flag(
-            "route.tombstone.on.empty.payload", "Whether an empty payload makes a tombstone.", default="false", importance=Importance.HIGH
+            "route.tombstone.on.empty.payload",
+            "If true, an empty payload becomes a tombstone.",
+            default="false",
+            importance=Importance.HIGH,
         ),
         Option(
             name="table.op.invalid.behavior",
-            doc="What an update of the outbox does: warn or error leave it out with a log line, fatal ends the task.",
+            doc="Treatment of an update of the outbox table: warn and error leave it out with a log line, fatal ends the task.",
             default="warn",
             choices=("warn", "error", "fatal"),
         ),
-        flag("table.expand.json.payload", "Whether a payload of JSON becomes a struct.", default="false"),
+        flag("table.expand.json.payload", "If true, a payload of JSON becomes a struct.", default="false"),
         Option(
             name="table.json.payload.null.behavior",
-            doc="What becomes of a null in such a payload: ignore leaves the field out, optional_bytes keeps it.",
+            doc="Treatment of a null in a payload that becomes a struct: ignore leaves the field out, optional_bytes keeps it.",
             default="ignore",
             choices=("ignore", "optional_bytes"),
         ),
         Option(
             name="table.json.payload.empty.array.behavior",
-            doc="What becomes of an empty array in such a payload: ignore leaves the field out, optional_string keeps it.",
+            doc="Treatment of an empty array in a payload that becomes a struct: ignore leaves the field out, optional_string keeps it.",
             default="ignore",
             choices=("ignore", "optional_string"),
         ),

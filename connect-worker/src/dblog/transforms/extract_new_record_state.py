@@ -304,8 +304,9 @@ EXTRACT_NEW_RECORD_STATE = TransformPlugin(
     options=(
         Option(
             name="delete.tombstone.handling.mode",
-            doc="What becomes of a delete and the tombstone after it. drop: neither is sent. tombstone: one tombstone is left. rewrite: the row before, "
-            "with __deleted=true, and no tombstone. rewrite-with-tombstone: both. delete-to-tombstone: the delete becomes a tombstone, without schema.",
+            doc="Treatment of a delete and of the tombstone after it. drop sends neither. tombstone sends one tombstone. rewrite sends the row before the "
+            "delete, with __deleted=true, and no tombstone; rewrite-with-tombstone sends both. delete-to-tombstone sends the delete as a tombstone without "
+            "schema.",
             default="tombstone",
             choices=_MODES,
         ),
@@ -328,9 +329,9 @@ EXTRACT_NEW_RECORD_STATE = TransformPlugin(
             importance=_LOW,
             check=_references,
         ),
-        flag("replace.null.with.default", "Whether null becomes the column's default in rewritten rows.", default="true"),
+        flag("replace.null.with.default", "If true, null becomes the column's default in rewritten rows.", default="true"),
         text("drop.fields.header.name", "Header with a list of fields that are left out of the row.", importance=_LOW),
-        flag("drop.fields.from.key", "Whether these fields are left out of the key too.", default="false"),
-        flag("drop.fields.keep.schema.compatible", "Whether only optional fields are left out.", default="true"),
+        flag("drop.fields.from.key", "If true, these fields are left out of the key too.", default="false"),
+        flag("drop.fields.keep.schema.compatible", "If true, only optional fields are left out.", default="true"),
     ),
 )

@@ -137,13 +137,17 @@ def _options(key_field: str) -> tuple[Option, ...]:
     return (
         replace(text("topic.regex", "Pattern that the whole name of a topic has to match.", required=True, importance=low), check=pattern),
         replace(text("topic.replacement", "The logical topic; $1 is the first group.", required=True, importance=low), check=None),
-        flag("key.enforce.uniqueness", "Whether keys get a field that tells the tables of a topic apart.", default="true"),
+        flag(
+            "key.enforce.uniqueness",
+            "If true, keys get a field that names the table, so that keys of tables that share a topic differ.",
+            default="true",
+        ),
         replace(text("key.field.regex", "Pattern that makes the field's value of the old topic's name.", importance=low), check=pattern),
         text("key.field.name", "Name of the field.", default=key_field, importance=low),
         text("key.field.replacement", "The field's value, with key.field.regex; else it is the old topic's name.", importance=low),
         Option(
             name="schema.name.adjustment.mode",
-            doc="How names of schemas become legal in Avro.",
+            doc="Replacement of characters in schema names that Avro does not allow.",
             default="none",
             importance=low,
             choices=tuple(mode.value for mode in NameAdjustment),

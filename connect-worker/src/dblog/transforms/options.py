@@ -9,7 +9,7 @@ from dblog.config.regex import Pattern, PatternError
 
 REPLACE_NULL = Option(
     name="replace.null.with.default",
-    doc="Whether a field that is null and has a default gets the default; false leaves null.",
+    doc="If true, a field that is null and has a default gets the default; if false, it stays null.",
     kind=Kind.BOOLEAN,
     default="true",
 )

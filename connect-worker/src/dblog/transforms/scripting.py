@@ -116,7 +116,7 @@ def _options(option: str, doc: str) -> tuple[Option, ...]:
         Option(name=option, doc=doc, required=True, importance=Importance.HIGH, check=_expression),
         Option(
             name="null.handling.mode",
-            doc="What becomes of tombstones: keep, drop, or evaluate, which has the expression decide.",
+            doc="Treatment of tombstones: keep them, drop them, or evaluate the expression for them.",
             default="keep",
             importance=Importance.LOW,
             choices=("keep", "drop", "evaluate"),
