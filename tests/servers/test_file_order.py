@@ -79,7 +79,8 @@ def test_half_of_the_processes_take_the_files_of_the_sink_whatever_dies(own_fold
 
     ended = re.findall(r"\[(gw\d+)\].* (?:PASSED|FAILED) (\S+)::", run.stdout)
     assert len(ended) == 120
-    assert len({process for process, file in ended if file.startswith("tests/sink/")}) == (2 if killer is None else 3)
+    # Another process takes the place of one that has died, if it comes in time.
+    assert len({process for process, file in ended if file.startswith("tests/sink/")}) in ({2} if killer is None else {2, 3})
 
 
 def test_a_test_that_kills_its_process_fails_once_and_the_others_are_run(own_folder):

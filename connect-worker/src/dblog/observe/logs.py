@@ -27,7 +27,7 @@ ROOT = "root"
 
 _METHOD_LEVELS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "exception": 40, "critical": 50, "fatal": 50, "msg": 20}
 _SECRET_WORDS = ("password", "secret", "jaas", "token")
-_TASK_PACKAGES = ("dialects", "kafka", "readers", "runtime")
+_TASK_PACKAGES = ("dialects", "kafka", "readers", "runtime", "transforms")
 _TRACE_LINES_MAX = 100
 _TRACE_CHARS_MAX = 40_000
 _KNOWN_LOGGERS = (
@@ -48,10 +48,12 @@ _KNOWN_LOGGERS = (
     "dblog.kafka.registry",
     "dblog.observe",
     "dblog.observe.traces",
+    "dblog.page",
     "dblog.readers",
     "dblog.rest",
     "dblog.rest.connectors",
     "dblog.runtime",
+    "dblog.transforms",
 )
 """Loggers of the herder's process, and the packages whose modules each have a logger in tasks."""
 

@@ -19,7 +19,7 @@ def test_bytes_behind_a_row_without_any_column_are_damage_and_not_rows_for_ever(
     rows = Reader(PLAN, [], b"headxyz", at=4).rows("c", b"\x00")
     next(rows)
 
-    with pytest.raises(DefiniteError, match=r"shop\.t: bytes behind a row that has no column"):
+    with pytest.raises(DefiniteError, match=r"shop\.t: bytes follow a row that belong to no column"):
         next(rows)
 
 
@@ -29,6 +29,6 @@ def test_bits_of_columns_that_a_table_has_not_make_no_rows_for_ever(op: str) -> 
     rows = Reader(two, [None, None], b"headxyz", at=4).rows(op, b"\xfc")
     next(rows)
 
-    with pytest.raises(DefiniteError, match="bytes behind a row that has no column"):
+    with pytest.raises(DefiniteError, match="bytes follow a row that belong to no column"):
         next(rows)
     assert len(list(Reader(two, [None, None], b"head", at=4).rows(op, b"\xfc"))) == (op == "c")

@@ -79,7 +79,7 @@ def test_values_of_the_columns_type_are_taken_and_can_be_sent(of: Column, values
                 *map(Decimal, ("NaN", "Infinity", "1E+999999999", "1E-999999999", "0E-999999999", "0E+999999999")),
                 "1",
             ],
-            "with at most 28 digits in front of the point and 2 behind it",
+            "with at most 28 digits before the decimal point and 2 after it",
         ),
         (column("double"), [float("inf"), float("nan"), 10**400, "1"], "a number"),
         (
