@@ -221,7 +221,7 @@ def test_without_a_failover_slot_the_position_is_lost_and_a_new_dump_is_the_way_
     follower.config["database.port"] = str(standby.port)
     follower.task = follower.new_task()
 
-    with pytest.raises(PositionLostError, match=rf"slot {follower.name} is not there any more.*when_needed.*slot\.failover=true"):
+    with pytest.raises(PositionLostError, match=rf"slot {follower.name} no longer exists.*when_needed.*slot\.failover=true"):
         follower.start()
     follower.task.stop()
     follower.rows.clear()  # what was deleted meanwhile nobody shows: a new dump is for an empty table

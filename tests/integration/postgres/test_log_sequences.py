@@ -604,7 +604,7 @@ def test_behind_a_slot_that_was_dropped_with_a_stop_nothing_is_passed_over_in_si
     follower.until_caught_up()
 
     follower.task.leave()
-    with pytest.raises(DefiniteError, match=r"is not there any more.*snapshot\.mode=when_needed"):
+    with pytest.raises(DefiniteError, match=r"no longer exists.*snapshot\.mode=when_needed"):
         follower.restart()
 
 
