@@ -64,7 +64,13 @@ def follower(source: Database, database: str) -> Iterator[Follower]:
     made = Follower(
         source,
         database,
-        **{"database.include.list": re.escape(database), "dblog.watermark.table": "dblog.wa?t%er;\"'", "dblog.chunk.rows": "2"},
+        **{
+            "database.include.list": re.escape(database),
+            "dblog.watermark.table": "dblog.wa?t%er;\"'",
+            "dblog.chunk.rows": "2",
+            # Several of the names become the same in a topic.
+            "dblog.topics.shared": "true",
+        },
     )
     yield made
     made.task.stop()
