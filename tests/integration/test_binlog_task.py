@@ -159,7 +159,9 @@ def test_rows_that_move_between_tables_of_one_topic_are_sent_in_the_order_of_the
         shards.append(new_database(source, "shard"))
         execute(source, "CREATE TABLE orders (id INT PRIMARY KEY, moves INT)", database=shards[-1])
     strategy = "io.debezium.schema.SchemaTopicNamingStrategy"
-    follower = Follower(source, shards[0], **{"database.include.list": ",".join(shards), "topic.naming.strategy": strategy})
+    follower = Follower(
+        source, shards[0], **{"database.include.list": ",".join(shards), "topic.naming.strategy": strategy, "dblog.topics.shared": "true"}
+    )
     followers.append(follower)
     follower.sql("INSERT INTO orders VALUES " + ",".join(f"({key}, 0)" for key in range(10)))
     follower.start()
