@@ -104,7 +104,7 @@ def test_a_table_that_is_made_beside_a_living_task_is_followed_dumped_or_left_ou
     follower.until_equal("new_logged")
     assert "r" not in follower.ops("new_logged"), "all of it is in the log"
     for table in ("new_unlogged", "new_renamed"):
-        assert is_followed(follower, table)
+        follower.until(lambda table=table: is_followed(follower, table))
         if policy == "dump":
             follower.until_equal(table)
         else:
