@@ -244,7 +244,7 @@ CONNECTOR = Board(
         _task("Stalled", "How long nothing has moved though something should.", "stalled_seconds", unit="s", alert="DblogStalled"),
         Panel(
             title="Last heard of the database",
-            description="Seconds since its last sign of life on the log connection.",
+            description="Seconds since the newest bytes on the log connection, heartbeats included.",
             queries=((f"time() - {_by(_TASK, _of('log_last_heard_timestamp_seconds'), how='max')}", "{{job}} {{connector}}/{{task}}"),),
             unit="s",
             alert="DblogStalled",
@@ -330,7 +330,7 @@ CONNECTOR = Board(
         ),
         _task(
             "Log files before ours",
-            "Log files in front of the stored position's. 0: that one goes next. Nothing: PostgreSQL's slot keeps all.",
+            "Log files before the one with the stored position. 0: that one goes next. Nothing: PostgreSQL's slot keeps all.",
             "log_purge_margin_files",
             how="min",
             alert="DblogLogPurgeNear",

@@ -48,7 +48,7 @@ tables of this page are made by `tests/docs/transforms_page.py`.
 - What chains cost is measured by `make bench-transforms` ([figures](../../tests/bench/README.md)): a
   record some 10 µs of CPU where it is unwrapped, some 100 where its whole envelope is read and
   written. So let ExtractNewRecordState come first.
-- A dropped record counts as done: the position behind it is stored. Metrics count it
+- A dropped record counts as done: the position after it is stored. Metrics count it
   (`dblog_task_events_filtered_total`, reason `transform`).
 - A record that a transform or converter cannot handle ends the task. With `errors.tolerance=all` it
   is logged without its values, counted (`dblog_task_events_skipped_total`, reason `untransformed`),

@@ -17,6 +17,7 @@ from enum import IntEnum
 from typing import Any
 
 from dblog.page.formats import duration
+from dblog.runtime.policy import ONCE_GONE
 
 STALLED_S = 60.0
 """Seconds without any movement from which on a task counts as stalled; those of the alert DblogStalled."""
@@ -71,7 +72,7 @@ class Facts:
     """Time from there until Kafka has acknowledged them."""
     behind_bytes: float | None = None
     margin_bytes: float | None = None
-    """Bytes that the server still keeps in front of the stored position."""
+    """Bytes of log before the stored position that the server still keeps."""
     race_left_s: float | None = None
     """Time until the server drops log that was not read, at the speeds of now."""
     changes_per_s: float | None = None
@@ -80,7 +81,7 @@ class Facts:
     last_change_s: float | None = None
     """Unix time of the newest change that was read."""
     heard_s: float | None = None
-    """Unix time of the server's last sign of life."""
+    """Unix time of the newest bytes from the server, heartbeats included."""
     dump: Mapping[str, float] | None = None
     """Numbers of the connector's own dump while it runs: tables_done, tables_total, rows, rows_estimated, eta_s."""
     restarts: Mapping[str, int] = field(default_factory=dict)
@@ -178,7 +179,7 @@ def _judged(
         return Health.STALLED, waits or trace
     if numbers is not None and reported_s is not None and now_s - reported_s > SILENT_S:
         text = f"The task's process has not reported for {duration(now_s - reported_s)}: it hangs, or this machine is overloaded."
-        return Health.STALLED, f"{text}\nOnce the cause is gone: Restart ends the process and starts another."
+        return Health.STALLED, f"{text}\n{ONCE_GONE}Restart ends the process and starts another."
     stalled_s = known.get("stalled_seconds", 0.0)
     if stalled_s > STALLED_S:
         return Health.STALLED, f"Nothing has moved for {duration(stalled_s)}, though {_should(known)}."
@@ -218,7 +219,6 @@ def _dump(known: Mapping[str, float], *, runs: bool) -> dict[str, float] | None:
 
 
 _CLASS = re.compile(r"^[A-Za-z_.]*(?:Error|Exception): ")
-_ONCE = "Once the cause is gone: "
 
 
 def split(text: str) -> tuple[str, str]:
@@ -230,11 +230,11 @@ def split(text: str) -> tuple[str, str]:
     if not lines:
         return "", ""
     sentence = _CLASS.sub("", lines[0])
-    last = lines[-1] if len(lines) > 1 and lines[-1].startswith(_ONCE) else ""
+    last = lines[-1] if len(lines) > 1 and lines[-1].startswith(ONCE_GONE) else ""
     if not last:
         return sentence, ""
-    what = last.removeprefix(_ONCE)
-    return sentence, "Once the cause is gone, restart its failed parts." if what.startswith("POST ") else f"Once the cause is gone: {what}"
+    what = last.removeprefix(ONCE_GONE)
+    return sentence, "Once the cause is gone, restart its failed parts." if what.startswith("POST ") else last
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from dblog.transforms.structs import field_of
 
 _ENVELOPE = ".Envelope"
 _SCHEMA_CHANGE = "SchemaChangeValue"
-_KEY = ".Key"
 
 
 def is_envelope(schema: Schema | None) -> bool:
@@ -23,11 +22,6 @@ def is_envelope(schema: Schema | None) -> bool:
 def is_schema_change(schema: Schema | None) -> bool:
     """Return True for the schema of a record of the schema-change topic."""
     return schema is not None and schema.name is not None and schema.name.endswith(_SCHEMA_CHANGE)
-
-
-def is_row_key(schema: Schema | None) -> bool:
-    """Return True for the schema of a row's key."""
-    return schema is not None and schema.name is not None and schema.name.endswith(_KEY)
 
 
 def text_of(schema: Schema, struct: Mapping[str, Any], name: str) -> str | None:
