@@ -31,6 +31,7 @@ _OWN = (
     "java.lang.Class",
     "java.lang.Thread",
     "org.apache.hadoop.fs.Path",
+    "org.apache.spark.sql.catalyst.FunctionIdentifier",
     "org.apache.spark.sql.catalyst.expressions.Literal",
     "org.apache.spark.sql.catalyst.optimizer.ConstantFolding",
     "org.apache.spark.sql.classic.ExpressionUtils",
