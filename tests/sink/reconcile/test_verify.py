@@ -117,7 +117,7 @@ def test_rows_that_were_damaged_deleted_and_invented_are_found_and_named_and_no_
     }
     lines, status = answer(verified(sink.spark, job_options.parse(sink.given), table="shop.items"), as_json=False)
     assert lines[0].startswith("shop.items: differing: 1 equal, 1 differing, 2 missing, 1 invented, 4 changed; dump v1, ")
-    missing = "  missing: a key behind [1] and up to [9]"
+    missing = "  missing: a key after [1] and up to [9]"
     assert (sorted(lines[1:]), status) == (['  differing: {"id":2}', '  invented: {"id":77}', missing, missing], 1)
     assert "damaged" not in (sink.folder / "progress.jsonl").read_text()
     assert all(log_cleanup.may_clean(sink.spark, f"{sink.base}/_dblog/{name}") for name in ("fingerprints", "verified"))
