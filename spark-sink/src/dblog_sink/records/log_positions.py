@@ -48,11 +48,12 @@ _TRANSACTION = t.StructType(
 def with_positions(raw: DataFrame, envelopes: Mapping[bytes, Envelope], keep: Sequence[str]) -> DataFrame:
     """Return all records of ``raw`` with the columns ``keep`` and those of the position.
 
-    ``raw`` has value and value_schema_id.
+    ``raw`` has partition, value and value_schema_id.
     """
     values = {schema_id: f"_v{n}" for n, schema_id in enumerate(envelopes)}
     structs = raw.select(
-        *dict.fromkeys((*keep, "value_schema_id")), *(_struct(schema_id, e).alias(values[schema_id]) for schema_id, e in envelopes.items())
+        *dict.fromkeys((*keep, "partition", "value_schema_id")),  # an epoch depends on the partition
+        *(_struct(schema_id, e).alias(values[schema_id]) for schema_id, e in envelopes.items()),
     )
     return structs.selectExpr(*(f"`{name}`" for name in keep), *_projection(envelopes, values))
 

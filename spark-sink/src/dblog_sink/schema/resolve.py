@@ -26,7 +26,10 @@ class Known:
 
     envelopes: dict[bytes, Envelope]
     key_schemas: dict[bytes, KeySchema]
+    unreadable_keys: dict[bytes, str]
+    """Reasons why keys cannot be read, by schema id."""
     unreadable_ids: dict[bytes, str]
+    """Reasons why values cannot be read, by schema id."""
     left_out: tuple[bytes, ...]
     """Schema ids of records that are not rows."""
     kind: str | None
@@ -60,10 +63,13 @@ class Schemas:
         """
         plain = Reading(column=spec.column, types=TypeChoices(spec.json_type, spec.decimal_overflow), records=kind or spec.records)
         keys: dict[bytes, KeySchema] = {}
+        bad_keys: dict[bytes, str] = {}
         for found in sorted(one for one in key_schema_ids if one is not None):
-            made = self._key(spec, found, texts, plain)
-            if isinstance(made, KeySchema):
-                keys[found] = made
+            match self._key(spec, found, texts, plain):
+                case KeySchema() as made:
+                    keys[found] = made
+                case Unreadable(reason):
+                    bad_keys[found] = reason
         names = frozenset(field.member for made in keys.values() for field in made.fields)
         reading = Reading(column=plain.column, types=plain.types, records=plain.records, keys=names)
         envelopes: dict[bytes, Envelope] = {}
@@ -82,7 +88,9 @@ class Schemas:
                     left_out.append(found)
                 case Unreadable(reason):
                     bad[found] = reason
-        return Known(envelopes=envelopes, key_schemas=keys, unreadable_ids=bad, left_out=tuple(left_out), kind=kind)
+        return Known(
+            envelopes=envelopes, key_schemas=keys, unreadable_keys=bad_keys, unreadable_ids=bad, left_out=tuple(left_out), kind=kind
+        )
 
     def history(self, topic: str, value_schema_ids: Iterable[bytes]) -> dict[bytes, str]:
         """Return the writer schemas of a topic's schema-change records by schema id."""

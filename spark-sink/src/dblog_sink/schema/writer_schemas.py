@@ -363,7 +363,11 @@ def _key_schema(schema_id: int, text: str, reading: Reading) -> KeySchema | Unre
     everything = Reading(column=lambda name: reading.column(name) or name, types=reading.types)
     fields = _fields(top["fields"], definitions, everything, where=_full_name(top), is_json=is_json)
     if (other := next((field for field in fields if not orderable(field.conversion.type)), None)) is not None:
-        return Unreadable(f"key schema {schema_id}: column {other.member} has a type by which rows cannot be told apart")
+        return Unreadable(
+            f"key schema {schema_id}: column {other.member} is a key column of type {other.conversion.type.simpleString()}, whose values cannot be "
+            "compared; set hstore.handling.mode=json in the connector (table.<rule>.json.type=string for JSON), or choose other columns with "
+            "message.key.columns"
+        )
     reader = {"type": "record", "name": top["name"], "namespace": top.get("namespace", ""), "fields": _reader_fields(fields)}
     return KeySchema(
         schema_id=schema_id,

@@ -242,6 +242,7 @@ class Applier:
             reason = source_names.misread(spec.topic, self._settings.table_parts(spec.topic), read.records, read.known.envelopes)
             if reason is not None:
                 raise ParkError(reason)
+            _check_that_keys_are_readable(spec, read.known)
         self.tables.claim_path(spec, read.opened)
         if read.opened is not None and self.tables.restored(spec.topic, read.opened.target, log_ends, session, replayed=replayed):
             read = self._read(stats, raw, session)
@@ -535,3 +536,17 @@ def _unavailable(spec: TableSpec, target: Target, known: Known) -> str:
     """
     whole = all(envelope.derived for envelope in known.envelopes.values())
     return "" if whole or target.mode == targets.APPEND else spec.unavailable_value_placeholder
+
+
+def _check_that_keys_are_readable(spec: TableSpec, known: Known) -> None:
+    """Raise ParkError for a new table whose records have keys of which none can be read.
+
+    Such a table would be taken for one without a key, and get each change as another row.
+    """
+    if known.unreadable_keys and not known.key_schemas and not spec.keys and spec.mode != targets.OPTION_OF[targets.APPEND]:
+        reason = known.unreadable_keys[min(known.unreadable_keys)]
+        msg = (
+            f"{spec.name}: the keys of its records cannot be read: {reason}. Or name the key columns with table.<rule>.keys, or keep each record as a "
+            "row of its own with table.<rule>.mode=append; then start the sink again and resume the table"
+        )
+        raise ParkError(msg)
