@@ -13,6 +13,7 @@ import math
 import re
 import struct
 from base64 import b64decode, b64encode
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
@@ -30,6 +31,7 @@ from support.history import FakeHistoryLog
 from support.topicfold import WIRE_HEADER, records
 
 EXAMPLES_MAX = 3
+LAST_RECORDS = 6
 SHOWN = 160
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 DAY_MICROS = 86_400_000_000
@@ -149,6 +151,12 @@ class Folded:
     unkeyed_forms: list[Forms] = field(default_factory=list)
     records: int = 0
     steps_back: list[str] = field(default_factory=list)
+    last: dict[Key, deque[str]] = field(default_factory=dict)
+    """Descriptions of the last records of a key."""
+
+    def told(self, key: Key) -> str:
+        """Return a description of what the topic has of the key, for a difference."""
+        return f" (its last records: {'; '.join(self.last[key])})" if key in self.last else ""
 
 
 def fold(bootstrap: str, topic: str, decode: Decoder, *, repaired: tuple[int, int] | None = None, as_they_come: bool = False) -> Folded:
@@ -190,6 +198,7 @@ def fold(bootstrap: str, topic: str, decode: Decoder, *, repaired: tuple[int, in
         decoded = decode(key_bytes)
         folded.key_names = tuple(decoded)
         key = tuple(_hashable(part) for part in decoded.values())
+        folded.last.setdefault(key, deque(maxlen=LAST_RECORDS)).append(f"{op} {_origin(envelope['source'])}, {at}")
         late = position < newest.get(key, position)
         # An event that comes again may have the key that the table has by then; the rows of a chunk share a position.
         record = position, op, key if op == "r" else None
@@ -212,6 +221,12 @@ def fold(bootstrap: str, topic: str, decode: Decoder, *, repaired: tuple[int, in
         folded.rows.pop(key, None)
         folded.by_sequence.pop(key, None)
     return folded
+
+
+def _origin(source: dict[str, Any]) -> str:
+    """Describe where a record comes from: the position in the log, whether of a dump, and the version of what wrote it."""
+    named = ("file", "pos", "row", "lsn", "sequence", "snapshot", "version")
+    return " ".join(f"{name}={source[name]}" for name in named if source.get(name) not in (None, "false"))
 
 
 def check_whole(table: str, old: Folded, fresh: Folded) -> list[Problem]:
@@ -247,22 +262,22 @@ def compare_folded(table: str, old: Folded, fresh: Folded, *, reread: bool = Fal
         ever = {repr(_canonical({name: row.get(name) for name in names})) for row in written}
         lost = [row for row in fresh.unkeyed if repr(_canonical(row)) not in ever]
         return problems + few("topic", table, (f"never written: {shown(row)}" for row in lost))
-    problems += few("topic", table, _differences(old.rows, fresh.rows, excess))
-    return problems + few("sequence", table, _differences(old.by_sequence, fresh.rows, excess))
+    problems += few("topic", table, _differences(old.rows, fresh.rows, excess, old))
+    return problems + few("sequence", table, _differences(old.by_sequence, fresh.rows, excess, old))
 
 
-def _differences(old: dict[Key, Row], fresh: dict[Key, Row], excess: bool) -> Iterator[str]:
+def _differences(old: dict[Key, Row], fresh: dict[Key, Row], excess: bool, folded: Folded) -> Iterator[str]:
     for key, row in fresh.items():
         mine = old.get(key)
         if mine is None:
-            yield f"key {shown(key)} is missing"
+            yield f"key {shown(key)} is missing{folded.told(key)}"
             continue
         for name, value in row.items():
             # A row that got another key has no row before it to take an unknown value from.
             if _canonical(mine.get(name)) != _canonical(value) and not is_unknown(mine.get(name)):
-                yield f"key {shown(key)} column {name} is {shown(mine.get(name))} in the topic, {shown(value)} in a fresh dump"
+                yield f"key {shown(key)} column {name} is {shown(mine.get(name))} in the topic, {shown(value)} in a fresh dump{folded.told(key)}"
     if not excess:
-        yield from (f"key {shown(key)} is in the topic only" for key in old.keys() - fresh.keys())
+        yield from (f"key {shown(key)} is in the topic only{folded.told(key)}" for key in old.keys() - fresh.keys())
 
 
 def json_value(value: Any) -> Any:

@@ -6,6 +6,7 @@ Debezium begins: only a schema history that it made is kept in its form. Each ha
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import time
 from typing import TYPE_CHECKING, Any
@@ -87,6 +88,7 @@ def _dumped(run: Run) -> bool:
 
 def _go_on(run: Run, url: str, offsets: Any) -> None:
     wait_until(lambda: _stopped(url, run.connector), timeout_s=READ_S, what="a stopped connector", pause_s=0.2)
+    run.log(f"{url} goes on with {json.dumps(offsets)[:2000]}")
     _ask("PATCH", url, f"/connectors/{run.connector}/offsets", offsets)
     _ask("PUT", url, f"/connectors/{run.connector}/resume")
 

@@ -144,6 +144,7 @@ class Run:
                     self.database.own_servers(self.folder, ending)
                 ending.callback(self._leave)
                 ending.callback(self._end_sessions)
+                ending.callback(self._note_failures)
                 self._begin(ending)
                 self._load()
                 self._compare()
@@ -164,6 +165,15 @@ class Run:
             self._log.flush()
         if aloud:
             self._report(text)
+
+    def _note_failures(self) -> None:
+        """Write down why tasks of this run have failed: a call that is refused for it does not say."""
+        with contextlib.suppress(httpx.HTTPError):
+            statuses = httpx.get(f"{self.servers.worker.url}/connectors?expand=status", timeout=30, verify=NO_TLS).json()
+            for name, found in sorted(statuses.items()):
+                for task in found["status"]["tasks"] if name.startswith(self.prefix) else ():
+                    if task["state"] == "FAILED":
+                        self.log(f"FAILED {name}: {task.get('trace', '')[:3000]}")
 
     # -- the steps ---------------------------------------------------------------------------------------------------------------
 

@@ -114,7 +114,7 @@ def _taken_back(chance: random.Random, model: Tables, masked: frozenset[str], nu
 def _xa_taken_back(chance: random.Random, model: Tables, masked: frozenset[str], settings: Settings, number: int) -> list[Statement]:
     """Rows that were prepared, and so logged, and are rolled back after that."""
     # Rows of a table without a key cannot be taken away by a repair, which is all that helps where the log has no whole rows.
-    able = {name: table for name, table in model.items() if table.shape != "keyless" or not settings.rereads}
+    able = {name: table for name, table in model.items() if table.shape != "keyless" or settings.logs_whole_rows}
     xa = f"'k{number}'"
     body = statements.writes(chance, able, masked, count=chance.randint(1, 4)) if able else []
     return _of(f"XA START {xa}", body, f"XA END {xa}", f"XA PREPARE {xa}", f"XA ROLLBACK {xa}")

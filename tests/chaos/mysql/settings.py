@@ -65,6 +65,11 @@ class Settings:
         """Whether the log lacks columns, so that rows are read from the table again."""
         return self.log.get("binlog_row_image", "FULL") != "FULL"
 
+    @property
+    def logs_whole_rows(self) -> bool:
+        """Whether every logged change has all values of its row, also of JSON columns."""
+        return not self.rereads and self.log.get("binlog_row_value_options", "") == ""
+
     def for_keys(self, types: Iterable[str]) -> Settings:
         """In modes that round, rows with nearly the same key would have the same: these modes are not for keys of such types."""
         made = self.modes
