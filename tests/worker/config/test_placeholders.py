@@ -7,6 +7,7 @@ from dblog.config.options import Kind
 from dblog.config.placeholders import ALLOWED, ALLOWED_IN_CONVERTERS, NAMES_OF_CLIENTS, refused_placeholders
 from dblog.config.plugins import CONNECTORS
 from dblog.config.secret_values import is_secret
+from dblog.transforms.catalog import PREDICATE_PLUGINS, TRANSFORM_PLUGINS
 from worker.config.test_what_options_lead_to import FILES, HOSTS, TOPICS
 
 PLACEHOLDER = "${file:/secrets/db.properties:other}"
@@ -93,6 +94,9 @@ def test_names_of_clients_take_none_and_their_logins_do(prefix):
         ("topic.creation.default.partitions", True),
         ("column.mask.with.8.chars", True),
         ("column.truncate.to.8.chars", True),
+        ("transforms.route.replacement", True),
+        ("transforms.mark.static.value", True),
+        ("predicates.orders.pattern", True),
         ("snapshot.select.statement.overrides.shop.orders", False),
         ("a.key.that.nobody.reads", False),
     ],
@@ -104,6 +108,15 @@ def test_families_of_keys(name, is_refused):
 @pytest.mark.parametrize("text", ["shop", "", "$1", "${no.placeholder}", "a{1,2}$"])
 def test_what_is_no_placeholder_is_taken(text):
     assert not refused("topic.prefix", text)
+
+
+def test_no_option_of_a_transform_or_predicate_takes_a_placeholder():  # number 28
+    classes = [(f"transforms.x.{option.name}", plugin) for plugin in TRANSFORM_PLUGINS for option in plugin.options]
+    classes += [(f"predicates.x.{option.name}", plugin) for plugin in PREDICATE_PLUGINS for option in plugin.options]
+
+    assert len(classes) > 90
+    assert [(name, plugin.class_name) for name, plugin in classes if not refused(name)] == []
+    assert not refused("transforms.outbox.route.topic.replacement", "outbox.event.${routedByValue}"), "a group of the pattern is none"
 
 
 def test_a_placeholder_in_the_middle_is_one():

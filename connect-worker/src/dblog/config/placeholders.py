@@ -40,7 +40,10 @@ ALLOWED_IN_CONVERTERS = frozenset(
 )
 NAMES_OF_CLIENTS = frozenset({"client.id", "client.rack", "group.id", "group.instance.id", "transactional.id"})
 _CONVERTERS = ("key.converter.", "value.converter.", "header.converter.")
-_SHOWN_FAMILIES = ("column.", "topic.creation.")
+_SHOWN_FAMILIES = ("column.", "topic.creation.", "transforms.", "predicates.")
+"""Families of keys whose values become names, or parts of records: a transform may make a topic's
+name, a field or a header of any of its values, and its checks may quote a part of one.
+"""
 _REASON = (
     "it takes no placeholder, because what it becomes is shown to whoever may read, and a placeholder's value is not to be shown; write the value itself. "
     "Placeholders are for secrets, addresses, files, accounts and statements"
