@@ -121,6 +121,15 @@ def test_without_a_login_whoever_comes_from_elsewhere_only_reads_unless_all_are_
     assert Door(Identity(settings(dblog_rest_without_login="all"))).ask(client=client).grants.may(Role.ADMIN)
 
 
+def test_the_token_of_the_workers_own_tasks_opens_the_registry_alone():
+    door = Door(Identity(settings()), own_token="a-token-of-this-run")
+    came = {path: door.ask("Bearer a-token-of-this-run", path=path) for path in ("/subjects", "/", "/connectors", "/ui", "/ui/connectors/a")}
+
+    assert {path: one.way is Way.TASK for path, one in came.items()} == {
+        "/subjects": True, "/": False, "/connectors": False, "/ui": False, "/ui/connectors/a": False,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("client", ["127.0.0.1", "::1", "10.0.0.1", "10.0.0.7"])
 def test_what_a_standby_hands_on_is_from_another_machine_wherever_the_standby_is(client):
     came = Door(Identity(settings())).ask(client=client, forwarded_by="http://127.0.0.1:8083")
