@@ -4,12 +4,14 @@ import json
 
 import pytest
 from dblog.codecs import avro
+from dblog.codecs.envelope import envelope_schema
+from dblog.codecs.schema import Kind, Schema
 from dblog.errors import DefiniteError
 from dblog.kafka.converters import ByteArrayConverter, JsonConverter, StringConverter
 from dblog.model import Segment, TableId
 from dblog.transforms.configuration import chain_of
 from dblog.transforms.stage import TransformStage
-from worker.transforms.records import DEBEZIUM, ENVELOPE, KAFKA, KEY, change, row
+from worker.transforms.records import DEBEZIUM, ENVELOPE, INT32, KAFKA, KEY, SOURCE, TEXT, change, row, struct
 
 BARE = JsonConverter({"schemas.enable": "false"}, option_prefix="")
 
@@ -66,6 +68,46 @@ def test_what_no_transform_touches_keeps_the_encoders_bytes_behind_the_frame_of_
     assert passed.segments[0].values == [b"all|all.Envelope|" + value for value in one.values]
     assert passed.segments[0].keys == [b"all|all.Key|" + key for key in one.keys]
     assert sorted(registry.asked) == [("all", "all.Envelope"), ("all", "all.Key")], "asked once for each schema"
+
+
+TIMES = struct("p.d.t.Value", id=INT32, at=Schema(kind=Kind.STRING, name="io.debezium.time.ZonedTime"))
+
+
+@pytest.mark.parametrize("value", ["24:00:00Z", "10:00:00+24:00"])
+def test_a_value_that_a_transform_does_not_expect_is_an_error_of_its_record(value):
+    """PostgreSQL has 24:00 as a time, and a server may send any text."""
+    schema = envelope_schema("p.d.t", TIMES, SOURCE)
+    record = change("c", after={"id": 1, "at": value})
+    one = Segment("p.d.t", [avro.encode(KEY, record.key)], [avro.encode(schema, record.value)], TableId("d", "t"), {}, schemas=(KEY, schema))
+    zone = {"type": f"{DEBEZIUM}.TimezoneConverter", "converted__timezone": "Europe/Berlin"}
+    tolerant = stage(**zone, tolerate=True)
+
+    with pytest.raises(DefiniteError, match=r"table d.t cannot be handled: transform x .*it cannot take one of the record's values") as raised:
+        stage(**zone).passed([one])
+    assert value not in str(raised.value)
+    assert (tolerant.passed([one]).segments, tolerant.failed_total) == ([], 1)
+
+
+def test_a_header_whose_text_is_not_unicode_is_an_error_of_its_record_and_bytes_stay():
+    text = json.dumps({"mark": "\ud800"})
+    outbox = struct("p.d.o.Value", id=INT32, aggregatetype=TEXT, aggregateid=TEXT, payload=TEXT)
+    schema = envelope_schema("p.d.o", outbox, SOURCE)
+    record = change("c", after={"id": 1, "aggregatetype": "a", "aggregateid": "1", "payload": text})
+    one = Segment("p.d.o", [avro.encode(KEY, record.key)], [avro.encode(schema, record.value)], None, {}, schemas=(KEY, schema))
+    chain = {
+        "transforms": "e,h",
+        "transforms.e.type": f"{DEBEZIUM}.outbox.EventRouter",
+        "transforms.e.table.expand.json.payload": "true",
+        "transforms.h.type": f"{KAFKA}.HeaderFrom$Value",
+        "transforms.h.fields": "mark",
+        "transforms.h.headers": "mark",
+        "transforms.h.operation": "copy",
+    }
+    tolerant = TransformStage(chain_of(chain), key_converter=BARE, value_converter=BARE, tolerate=True)
+    kept = stage(type=f"{KAFKA}.InsertHeader", header="x", value__literal="y").passed([segment(change("c", after=row()), headers={0: [("h", b"\xff")]})])
+
+    assert (tolerant.passed([one]).segments, tolerant.failed_total) == ([], 1)
+    assert kept.segments[0].headers == {0: [("h", b"\xff"), ("x", b"y")]}
 
 
 def test_dropped_records_are_counted_and_finished_segments_pass():

@@ -86,5 +86,15 @@ def _reason(error: Exception) -> str:
 
 
 def written_headers(headers: Headers) -> WrittenHeaders:
-    """Return headers as Connect's SimpleHeaderConverter writes them."""
-    return [(header.name, None if header.value is None else header_text(header.schema, header.value).encode()) for header in headers]
+    """Return headers as Connect's SimpleHeaderConverter writes them.
+
+    Raise RecordError for a text that is not Unicode, such as JSON may hold. Bytes that were read as
+    one are written again.
+    """
+    try:
+        return [
+            (header.name, None if header.value is None else header_text(header.schema, header.value).encode(errors="surrogateescape"))
+            for header in headers
+        ]
+    except UnicodeEncodeError as e:
+        raise RecordError("a header cannot be written: its text is not Unicode") from e
