@@ -42,8 +42,8 @@ def facts_of(asked: Asked) -> Facts:
     """Return the facts of the connector that the path names. Raise RequestError 404."""
     name = asked.segment("connector")
     found = asked.fleet.facts(asked.services).get(name)
-    if found is None:
-        # It may have been created a moment ago.
+    if found is None and asked.services.herder.configs.view(name) is not None:
+        # It was created a moment ago. Any other name costs nothing: whoever may read can ask for many.
         asked.fleet.renew()
         found = asked.fleet.facts(asked.services).get(name)
     if found is None:

@@ -25,7 +25,7 @@ def columns_of(schema: str) -> dict[str, str]:
     """Return the columns of a value's schema with their types in words, or none of what is no record."""
     try:
         parsed = json.loads(schema)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     if not isinstance(parsed, dict):
         return {}
