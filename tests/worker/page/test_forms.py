@@ -5,7 +5,7 @@ import json
 import pytest
 from dblog.cluster.requests import RequestError
 from dblog.config.options import HIDDEN
-from dblog.page.configuration import Change, changes_of, edited, pasted
+from dblog.page.configuration import Change, changes_of, edited, form_of, pasted
 from dblog.page.dumps import request_of
 from dblog.page.formats import clock, count, duration, pattern, percent, rate, share, short, size
 from dblog.page.tablelist import tables_of
@@ -46,6 +46,31 @@ def test_an_empty_secret_keeps_the_stored_one_and_the_difference_hides_both():
     assert changes["database.port"] == Change("database.port", "3306", "3307")
     assert changes["database.password"] == Change("database.password", HIDDEN, HIDDEN)
     assert changes["a.b"] == Change("a.b", None, "c")
+
+
+def test_what_the_page_shows_in_place_of_a_secret_is_never_stored():  # number 29 of the worker's safety
+    """A key may hold a salt, and a value a login: both come back as they were shown when another key is edited."""
+    salted = {f"column.mask.hash.SHA-256.with.salt.{salt}": f"d.t.{salt[0]}" for salt in ("Alpine", "Brine")}
+    stored = STORED | salted | {"value.converter.schema.registry.url": "http://u:pw123@registry:80"}
+    form = form_of(stored, stored, {})
+    shown = str(form)
+    sent = {f"f.{field.key}": "" if field.is_secret else field.shown for field in form["fields"]}
+    first, second = (name for name in sent if "salt" in name)
+
+    assert not any(secret in shown for secret in ("Alpine", "Brine", "pw123", "old-secret"))
+    assert edited(stored, sent) == stored
+    other = edited(stored, {**sent, second: "d.t.x", f"remove.{first.removeprefix('f.')}": "1", "more": "a.b=c"})
+    assert other == {**{k: v for k, v in stored.items() if "Alpine" not in k}, "column.mask.hash.SHA-256.with.salt.Brine": "d.t.x", "a.b": "c"}
+    assert not any(secret in str(changes_of(stored, other)) for secret in ("Alpine", "Brine", "pw123"))
+    with pytest.raises(RequestError, match="type the whole value, or leave it as it was"):
+        edited(stored, {"f.value.converter.schema.registry.url": f"http://{HIDDEN}@other:80"})
+    added = {"more": "column.mask.hash.SHA-256.with.salt.Cairn=d.t.c", f"f.column.mask.hash.SHA-256.with.salt.{HIDDEN} (3)": "d.t.c"}
+    assert set(edited(stored, added)) - set(stored) == {"column.mask.hash.SHA-256.with.salt.Cairn"}
+
+
+def test_a_paste_with_too_many_levels_is_refused():
+    with pytest.raises(RequestError, match="too many levels"):
+        pasted('{"a":' * 100_000, "")
 
 
 def test_a_dump_is_asked_for_in_the_words_of_the_rest_interface():

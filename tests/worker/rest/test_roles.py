@@ -237,8 +237,23 @@ def test_a_hidden_value_cannot_become_a_password(worker):
     answer = ask(worker, "root", "PUT", "/connectors/a/config", shown)
 
     assert answer.status_code == 400
-    assert "stands for one that is not shown" in answer.json()["message"]
+    assert "[hidden] in database.password stands for what is not shown" in answer.json()["message"]
     assert ask(worker, "root", "GET", "/connectors/a/config").json()["database.password"] == SECRET
+
+
+def test_a_login_in_an_address_and_a_salt_in_a_key_are_not_replaced_by_what_is_shown(worker):
+    key = "column.mask.hash.SHA-256.with.salt."
+    config = connector_config(database_password=SECRET, topic_prefix="salted") | {"my.url": "http://u:pw@registry", f"{key}Alpine": "d.t.c"}
+    assert ask(worker, "root", "PUT", "/connectors/salted/config", config).status_code == 201
+
+    shown = ask(worker, "ann", "GET", "/connectors/salted/config").json()
+    address, salt = ({name: text} for name, text in shown.items() if name in ("my.url", f"{key}[hidden]"))
+    answers = [ask(worker, "root", "PATCH", "/connectors/salted/config", body) for body in (address, salt)]
+
+    assert (address, salt) == ({"my.url": "http://[hidden]@registry"}, {f"{key}[hidden]": "d.t.c"})
+    assert [(one.status_code, "stands for what is not shown" in one.json()["message"]) for one in answers] == [(400, True)] * 2
+    assert ask(worker, "root", "PATCH", "/connectors/salted/config", {"my.note": "a [hidden] thing"}).status_code == 200
+    worker.gone("salted")
 
 
 def test_the_audit_has_who_did_what_with_the_keys_and_no_secret(worker):  # number 27 of the worker's safety

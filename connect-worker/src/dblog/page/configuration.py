@@ -8,7 +8,8 @@ stays in the browser until it is applied: no answer repeats it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -17,12 +18,12 @@ from dblog.cluster.requests import RequestError, bad_request, not_found
 from dblog.config.options import HIDDEN
 from dblog.config.plugins import CONNECTORS, find_connector
 from dblog.config.properties import parse_properties
-from dblog.config.secret_values import secret_keys
+from dblog.config.secret_values import secret_keys, shown_name
 from dblog.errors import DblogError
 from dblog.page.asked import Answered, Asked, connector_path, page_path, refused
 from dblog.page.connector import common, done
 from dblog.page.fleet import Facts
-from dblog.rest.access import without_secrets
+from dblog.rest.access import shown_values, without_secrets
 from dblog.rest.identity import principal_of
 
 _FIELD, _REMOVE = "f.", "remove."
@@ -97,7 +98,7 @@ async def edit(asked: Asked) -> Mapping[str, Any]:
     """Return the values of the form with the stored configuration."""
     values = common(asked, "config")
     found: Facts = values["each"]
-    return {**values, **_form(_stored(asked, found.name), _stored(asked, found.name), {})}
+    return {**values, **form_of(_stored(asked, found.name), _stored(asked, found.name), {})}
 
 
 def _stored(asked: Asked, name: str) -> dict[str, str]:
@@ -116,10 +117,10 @@ async def apply(asked: Asked) -> Mapping[str, Any]:
     answer = await _checked(asked, wanted)
     errors = errors_of(answer)
     changes = changes_of(stored, wanted)
-    form = {**values, **_form(stored, wanted, errors, remarks=answer.headers.get("warning", "")), "changes": changes, "is_checked": True}
+    form = {**values, **form_of(stored, wanted, errors, remarks=answer.headers.get("warning", "")), "changes": changes, "is_checked": True}
     if errors or fields.get("step") != "apply" or not changes:
         return form
-    body = {each.key: wanted.get(each.key) for each in changes}
+    body = {key: wanted.get(key) for key in {*stored, *wanted} if stored.get(key) != wanted.get(key)}
     stored_answer = await asked.call("PATCH", connector_path(found.name, "/config"), body)
     if not stored_answer.is_good:
         return {**form, "refusal": stored_answer.message or f"The worker answered {stored_answer.status}"}
@@ -130,20 +131,46 @@ async def apply(asked: Asked) -> Mapping[str, Any]:
 def edited(stored: Mapping[str, str], fields: Mapping[str, Any]) -> dict[str, str]:
     """Return the configuration that a form asks for. Raise RequestError 400.
 
-    A field that is missing, and a secret that was left empty, keep what is stored.
+    A field that is missing, a secret that was left empty, and a value that came back as it is shown,
+    keep what is stored.
     """
     wanted = dict(stored)
-    secret = _secrets(stored)
+    secret, shown = _secrets(stored), shown_values(stored)
+    keys = {name: key for key, name in _form_names(stored).items()}
     for name, value in fields.items():
         if name.startswith(_FIELD):
-            key, text = name.removeprefix(_FIELD), str(value)
-            if not (key in secret and not text):
-                wanted[key] = text
+            key, text = _key_of(name.removeprefix(_FIELD), keys), str(value)
+            if key is None or (key in secret and not text) or text == shown.get(key):
+                continue
+            if HIDDEN in text:
+                if key not in stored:
+                    continue  # it is among the further keys, as it was typed
+                if HIDDEN in shown[key]:
+                    raise bad_request(f"The value of {shown_name(key)} still has {HIDDEN} in place of its secret: type the whole value, or leave it as it was")
+            wanted[key] = text
     wanted |= _more(str(fields.get("more") or ""))
     for name, value in fields.items():
-        if name.startswith(_REMOVE) and value:
-            wanted.pop(name.removeprefix(_REMOVE), None)
+        if name.startswith(_REMOVE) and value and (key := _key_of(name.removeprefix(_REMOVE), keys)) is not None:
+            wanted.pop(key, None)
     return wanted
+
+
+def _form_names(stored: Iterable[str], wanted: Iterable[str] = ()) -> dict[str, str]:
+    """Return the name of each key in the form: the key with its secret hidden, numbered where several
+    are shown alike, the stored ones first.
+    """
+    names: dict[str, str] = {}
+    alike: Counter[str] = Counter()
+    for key in dict.fromkeys((*sorted(stored), *sorted(wanted))):
+        shown = shown_name(key)
+        alike[shown] += 1
+        names[key] = shown if alike[shown] == 1 else f"{shown} ({alike[shown]})"
+    return names
+
+
+def _key_of(name: str, keys: Mapping[str, str]) -> str | None:
+    """Return the key that a field of the form stands for; None for one that is among the further keys."""
+    return keys.get(name, None if HIDDEN in name else name)
 
 
 def _more(text: str) -> dict[str, str]:
@@ -162,19 +189,25 @@ def _secrets(config: Mapping[str, str]) -> frozenset[str]:
 
 def changes_of(stored: Mapping[str, str], wanted: Mapping[str, str]) -> list[Change]:
     """Return the difference, with secrets hidden."""
-    before, after = without_secrets(stored), without_secrets(wanted)
-    return [Change(key, before.get(key), after.get(key)) for key in sorted({*stored, *wanted}) if stored.get(key) != wanted.get(key)]
+    before, after = shown_values(stored), shown_values(wanted)
+    names = _form_names(stored, wanted)
+    return [Change(names[key], before.get(key), after.get(key)) for key in sorted(names) if stored.get(key) != wanted.get(key)]
 
 
-def _form(stored: Mapping[str, str], wanted: Mapping[str, str], errors: Mapping[str, list[str]], *, remarks: str = "") -> dict[str, Any]:
+def form_of(stored: Mapping[str, str], wanted: Mapping[str, str], errors: Mapping[str, list[str]], *, remarks: str = "") -> dict[str, Any]:
+    """Return the values of the form for an edited configuration, with secrets hidden.
+
+    ``errors`` are the messages of a check by key, ``remarks`` the text of its Warning header.
+    """
     plugin = find_connector(wanted.get("connector.class"))
     docs = {option.name: option.doc for option in plugin.options} if plugin is not None else {}
-    secret, shown = _secrets(wanted) | _secrets(stored), without_secrets(wanted)
+    secret, shown, before = _secrets(wanted) | _secrets(stored), shown_values(wanted), shown_values(stored)
+    names = _form_names(stored, wanted)
     keys = sorted({*stored, *wanted}, key=lambda key: (not errors.get(key), key))
     fields = [
         Field(
-            key=key,
-            shown=HIDDEN if key in secret else shown.get(key, stored.get(key, "")),
+            key=names[key],
+            shown=HIDDEN if key in secret else shown.get(key, before.get(key, "")),
             is_secret=key in secret,
             doc=docs.get(key, ""),
             errors=tuple(errors.get(key, ())),
@@ -182,7 +215,7 @@ def _form(stored: Mapping[str, str], wanted: Mapping[str, str], errors: Mapping[
         )
         for key in keys
     ]
-    others = {key: texts for key, texts in errors.items() if key not in keys}
+    others = {shown_name(key): texts for key, texts in errors.items() if key not in keys}
     return {
         "fields": fields,
         "others": others,
@@ -253,12 +286,12 @@ async def create(asked: Asked) -> Mapping[str, Any]:
     except RequestError as e:
         return {**values, "refusal": e.message}
     errors = errors_of(answer)
-    shown = without_secrets(config)
+    shown = shown_values(config)
     keys = sorted(config, key=lambda key: (not errors.get(key), key))
     values |= {
-        "checked": [Field(key=key, shown=shown.get(key, HIDDEN), is_secret=False, errors=tuple(errors.get(key, ()))) for key in keys],
-        "others": {key: texts for key, texts in errors.items() if key not in config},
-        "errors": errors,
+        "checked": [Field(key=shown_name(key), shown=shown[key], is_secret=False, errors=tuple(errors.get(key, ()))) for key in keys],
+        "others": {shown_name(key): texts for key, texts in errors.items() if key not in config},
+        "errors": {shown_name(key): texts for key, texts in errors.items()},
         "is_checked": True,
         "name": name,
         "remarks": answer.headers.get("warning", ""),
@@ -288,6 +321,8 @@ def pasted(text: str, name: str) -> tuple[str, dict[str, str]]:
             body = json.loads(text)
         except ValueError as e:
             raise bad_request(f"The text begins like JSON and is none: {e}") from e
+        except RecursionError as e:
+            raise bad_request("The text begins like JSON and is none: it has too many levels") from e
         inner = body.get("config")
         config = inner if isinstance(inner, dict) else body
         given = str(body.get("name") or config.get("name") or "")

@@ -130,9 +130,17 @@ async def shown_config(request: HttpRequest, connector: str, config: Mapping[str
 
 def without_secrets(config: Mapping[str, str]) -> dict[str, str]:
     """Return a configuration with its secrets hidden. Placeholders are not secrets and stay."""
+    return {shown_name(name): text for name, text in shown_values(config).items()}
+
+
+def shown_values(config: Mapping[str, str]) -> dict[str, str]:
+    """Return a configuration with the secrets of its values hidden, by the keys as they are stored.
+
+    A key may hold a secret itself; ``shown_name`` hides it.
+    """
     plugin = find_connector(config.get("connector.class"))
     secret = secret_keys(plugin.options if plugin is not None else (), config)
-    return {shown_name(name): _shown(name, text, is_secret=name in secret) for name, text in config.items()}
+    return {name: _shown(name, text, is_secret=name in secret) for name, text in config.items()}
 
 
 def _shown(name: str, text: str, *, is_secret: bool) -> str:

@@ -32,6 +32,7 @@ from dblog.cluster.sharedids import shared_prefix, shared_reader, slot_left
 from dblog.cluster.state import ConnectorView
 from dblog.config.options import HIDDEN, Properties
 from dblog.config.roles import Role
+from dblog.config.secret_values import shown_name, shown_value
 from dblog.rest.access import require, shown_config, shown_trace
 from dblog.rest.api import Answer, Services, ask, check, config_map, empty, flag, json_body, location, ready, segment
 from dblog.rest.audit import note
@@ -227,15 +228,24 @@ def with_shown_traces(request: HttpRequest, name: str, answer: Mapping[str, Any]
 
 async def _valid(request: HttpRequest, found: Services, config: dict[str, str | None]) -> Remarks:
     """Return the remarks on a valid configuration. Note its changes for the audit."""
-    if stand_ins := [key for key, text in config.items() if text == HIDDEN]:
-        raise bad_request(
-            f"The value {HIDDEN} of {stand_ins[0]} stands for one that is not shown; write the value, or change with PATCH the other keys alone"
-        )
-    remarks = await require_valid(request, found, config)
     name = str(config["name"])
     before = found.herder.configs.view(name)
+    stored = before.config if before is not None else {}
+    if stand_ins := [key for key, text in config.items() if _is_stand_in(key, text, stored.get(key))]:
+        raise bad_request(
+            f"{HIDDEN} in {shown_name(stand_ins[0])} stands for what is not shown; write the key and its value as they are, or change with PATCH the other "
+            "keys alone"
+        )
+    remarks = await require_valid(request, found, config)
     note(request, name, before.config if before is not None else None, {key: text or "" for key, text in config.items()})
     return remarks
+
+
+def _is_stand_in(key: str, text: str | None, stored: str | None) -> bool:
+    """Return True for a key or a value as it is shown, in place of the one that is stored."""
+    if text == HIDDEN or (HIDDEN in key and shown_name(key) == key):
+        return True
+    return text is not None and HIDDEN in text and stored not in (None, text) and text == shown_value(key, str(stored))
 
 
 async def require_valid(request: HttpRequest, found: Services, config: Properties) -> Remarks:
