@@ -60,7 +60,11 @@ def test_what_the_page_shows_in_place_of_a_secret_is_never_stored():  # number 2
     assert not any(secret in shown for secret in ("Alpine", "Brine", "pw123", "old-secret"))
     assert edited(stored, sent) == stored
     other = edited(stored, {**sent, second: "d.t.x", f"remove.{first.removeprefix('f.')}": "1", "more": "a.b=c"})
-    assert other == {**{k: v for k, v in stored.items() if "Alpine" not in k}, "column.mask.hash.SHA-256.with.salt.Brine": "d.t.x", "a.b": "c"}
+    assert other == {
+        **{k: v for k, v in stored.items() if "Alpine" not in k},
+        "column.mask.hash.SHA-256.with.salt.Brine": "d.t.x",
+        "a.b": "c",
+    }
     assert not any(secret in str(changes_of(stored, other)) for secret in ("Alpine", "Brine", "pw123"))
     with pytest.raises(RequestError, match="type the whole value, or leave it as it was"):
         edited(stored, {"f.value.converter.schema.registry.url": f"http://{HIDDEN}@other:80"})

@@ -123,7 +123,9 @@ def test_without_a_login_whoever_comes_from_elsewhere_only_reads_unless_all_are_
 
 def test_the_token_of_the_workers_own_tasks_opens_the_registry_alone():
     door = Door(Identity(settings()), own_token="a-token-of-this-run")
-    came = {path: door.ask("Bearer a-token-of-this-run", path=path) for path in ("/subjects", "/", "/connectors", "/ui", "/ui/connectors/a")}
+    came = {
+        path: door.ask("Bearer a-token-of-this-run", path=path) for path in ("/subjects", "/", "/connectors", "/ui", "/ui/connectors/a")
+    }
 
     assert {path: one.way is Way.TASK for path, one in came.items()} == {
         "/subjects": True, "/": False, "/connectors": False, "/ui": False, "/ui/connectors/a": False,

@@ -78,11 +78,15 @@ def test_a_value_that_a_transform_does_not_expect_is_an_error_of_its_record(valu
     """PostgreSQL has 24:00 as a time, and a server may send any text."""
     schema = envelope_schema("p.d.t", TIMES, SOURCE)
     record = change("c", after={"id": 1, "at": value})
-    one = Segment("p.d.t", [avro.encode(KEY, record.key)], [avro.encode(schema, record.value)], TableId("d", "t"), {}, schemas=(KEY, schema))
+    one = Segment(
+        "p.d.t", [avro.encode(KEY, record.key)], [avro.encode(schema, record.value)], TableId("d", "t"), {}, schemas=(KEY, schema)
+    )
     zone = {"type": f"{DEBEZIUM}.TimezoneConverter", "converted__timezone": "Europe/Berlin"}
     tolerant = stage(**zone, tolerate=True)
 
-    with pytest.raises(DefiniteError, match=r"table d.t cannot be handled: transform x .*it cannot take one of the record's values") as raised:
+    with pytest.raises(
+        DefiniteError, match=r"table d.t cannot be handled: transform x .*it cannot take one of the record's values"
+    ) as raised:
         stage(**zone).passed([one])
     assert value not in str(raised.value)
     assert (tolerant.passed([one]).segments, tolerant.failed_total) == ([], 1)
@@ -104,7 +108,9 @@ def test_a_header_whose_text_is_not_unicode_is_an_error_of_its_record_and_bytes_
         "transforms.h.operation": "copy",
     }
     tolerant = TransformStage(chain_of(chain), key_converter=BARE, value_converter=BARE, tolerate=True)
-    kept = stage(type=f"{KAFKA}.InsertHeader", header="x", value__literal="y").passed([segment(change("c", after=row()), headers={0: [("h", b"\xff")]})])
+    kept = stage(type=f"{KAFKA}.InsertHeader", header="x", value__literal="y").passed(
+        [segment(change("c", after=row()), headers={0: [("h", b"\xff")]})]
+    )
 
     assert (tolerant.passed([one]).segments, tolerant.failed_total) == ([], 1)
     assert kept.segments[0].headers == {0: [("h", b"\xff"), ("x", b"y")]}

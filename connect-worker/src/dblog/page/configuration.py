@@ -146,7 +146,9 @@ def edited(stored: Mapping[str, str], fields: Mapping[str, Any]) -> dict[str, st
                 if key not in stored:
                     continue  # it is among the further keys, as it was typed
                 if HIDDEN in shown[key]:
-                    raise bad_request(f"The value of {shown_name(key)} still has {HIDDEN} in place of its secret: type the whole value, or leave it as it was")
+                    raise bad_request(
+                        f"The value of {shown_name(key)} still has {HIDDEN} in place of its secret: type the whole value, or leave it as it was"
+                    )
             wanted[key] = text
     wanted |= _more(str(fields.get("more") or ""))
     for name, value in fields.items():

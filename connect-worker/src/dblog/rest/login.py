@@ -71,7 +71,12 @@ class Login:
     async def _found(self, scope: Scope) -> Principal | Refusal | int:
         """Return the caller, a refusal, or the seconds until the client may try again."""
         given = Headers(scope=scope).get("authorization", "")
-        if self._own and not _of_connect(scope) and not is_of_page(scope["path"]) and hmac.compare_digest(given.encode(), self._own.encode()):
+        if (
+            self._own
+            and not _of_connect(scope)
+            and not is_of_page(scope["path"])
+            and hmac.compare_digest(given.encode(), self._own.encode())
+        ):
             return TASK
         if self._identity is None:
             return Refusal.NO_SUCH_USER

@@ -13,7 +13,6 @@ from dblog.transforms.faults import RecordError
 from dblog.transforms.plugin import Effect, Predicate, Router, TopicPredicate, Transform
 from dblog.transforms.record import Record
 
-
 _UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Errors of Python that a value outside of what a transform expects can cause, such as 24:00 as a time.
 They are errors of the record, as every exception of a transform is in Connect.
@@ -85,7 +84,9 @@ class Chain:
                 raise StepError(f"transform {step.alias} ({step.class_name}): {e}") from e
             except _UNFIT as e:
                 # The text may quote the value, so only the class is named.
-                raise StepError(f"transform {step.alias} ({step.class_name}): it cannot take one of the record's values ({type(e).__name__})") from e
+                raise StepError(
+                    f"transform {step.alias} ({step.class_name}): it cannot take one of the record's values ({type(e).__name__})"
+                ) from e
             if now is None:
                 return None
         return now
