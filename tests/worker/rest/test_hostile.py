@@ -200,9 +200,22 @@ def crowd() -> float:
     return max(1.0, running / (os.cpu_count() or 1))
 
 
-def limit_s(slowness: float, crowd: float) -> float:
-    """Return how long the worker may take here, in seconds: a share of a core for each process that wants one, but never more than LATE_MOST_S."""
-    return min(LATE_MOST_S, LATE_S * slowness * crowd)
+def waited_for_core_s(pid: int) -> float:
+    """Return how long the threads of a process have been ready to run without a core to run on, in seconds (proc(5), ``schedstat``)."""
+    delays = []
+    for one in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):  # a thread that has ended
+            delays.append(int(one.read_text().split()[1]))
+    return sum(delays) / 1e9
+
+
+def limit_s(slowness: float, crowd: float, waited_s: float) -> float:
+    """Return how long the worker may take here, in seconds.
+
+    A share of a core for each process that wants one, and the time that its threads waited for a core meanwhile, as one that waits may hold the
+    interpreter's lock; but never more than LATE_MOST_S.
+    """
+    return min(LATE_MOST_S, LATE_S * slowness * crowd + waited_s)
 
 
 class Watcher(threading.Thread):
@@ -215,20 +228,18 @@ class Watcher(threading.Thread):
         self.resident = 0
         self._ports = (worker, control)
         self._slowness = slowness()
+        self._pid = pid
         self._memory = Path(f"/proc/{pid}/statm")
         self._stop_it = threading.Event()
 
     def run(self) -> None:
         with ThreadPoolExecutor(2) as pool:
             while not self._stop_it.wait(0.05):
-                crowded = crowd()
+                crowded, waited_s = crowd(), waited_for_core_s(self._pid)
                 took, control = pool.map(asked, self._ports)
                 self.asked += 1
-                if (
-                    (took is None or took > limit_s(self._slowness, max(crowded, crowd())))
-                    and control is not None
-                    and control < CONTROL_LATE_S
-                ):
+                limit = limit_s(self._slowness, max(crowded, crowd()), waited_for_core_s(self._pid) - waited_s)
+                if (took is None or took > limit) and control is not None and control < CONTROL_LATE_S:
                     self.late.append(took)
                 self.resident = max(self.resident, int(self._memory.read_text().split()[1]) * 4096)
 
@@ -238,7 +249,9 @@ class Watcher(threading.Thread):
 
 
 def test_no_machine_is_slow_or_busy_enough_for_a_limit_that_nothing_passes():
-    assert [limit_s(slowness, crowd) for slowness, crowd in ((1, 1), (2, 3), (10, 100))] == pytest.approx([0.2, 1.2, LATE_MOST_S])
+    assert [limit_s(*seen) for seen in ((1, 1, 0), (2, 3, 0), (2, 3, 0.5), (10, 100, 0), (1, 1, 100))] == pytest.approx(
+        [0.2, 1.2, 1.7, LATE_MOST_S, LATE_MOST_S]
+    )
 
 
 def test_no_request_keeps_the_others_waiting_or_breaks_the_worker(kafka, own_folder, control):  # number 15 of the worker's safety
