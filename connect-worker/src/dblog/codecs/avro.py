@@ -273,6 +273,25 @@ def writer(schema: Schema) -> Write:
     return required
 
 
+def record_writer(schema: Schema) -> Write:
+    """Return a ``writer`` for whole keys and values.
+
+    Confluent's serializer writes a required key or value of bytes without their length, and its
+    deserializer takes all that follows the frame.
+    """
+    if schema.kind is not Kind.BYTES or schema.optional:
+        return writer(schema)
+    whole = writer(schema)
+
+    def write(out: bytearray, value: Any) -> None:
+        if value is None:
+            whole(out, value)
+        else:
+            out += value
+
+    return write
+
+
 def write_long(out: bytearray, value: int) -> None:
     """Append an integer as a zigzag varint; int and long have the same form."""
     n = (value << 1) ^ (value >> 63)

@@ -8,6 +8,7 @@ here they are base64.
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -57,5 +58,26 @@ def _scalar(schema: Schema, value: Any) -> str:
             return double_text(value)
         case Kind.BYTES, _:
             return b64encode(value).decode()
+        case _:
+            return str(value)
+
+
+def schemaless_text(value: Any) -> str:
+    """Return the text of ``String.valueOf`` for a value without schema, which only a transform can
+    make: a list is ``[1, 2]``, a map ``{a=1}``.
+    """
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return double_text(value)
+        case bytes():
+            return b64encode(value).decode()
+        case list() | tuple():
+            return "[" + ", ".join(map(schemaless_text, value)) + "]"
+        case Mapping():
+            return "{" + ", ".join(f"{schemaless_text(name)}={schemaless_text(one)}" for name, one in value.items()) + "}"
         case _:
             return str(value)

@@ -1,5 +1,5 @@
 """Options of the converters, below ``key.converter.`` or ``value.converter.``: Kafka's JSON and
-string converters, and Confluent's Avro converter.
+string converters, Debezium's converters of bytes, and Confluent's Avro converter.
 
 Sources: ``JsonConverterConfig``, ``StringConverterConfig`` (Kafka); ``AvroConverterConfig``,
 ``AvroDataConfig``, ``AbstractKafkaSchemaSerDeConfig`` and ``SchemaRegistryClientConfig`` (Schema
@@ -47,7 +47,25 @@ JSON_OPTIONS = (
     ),
     _low("replace.null.with.default", "Writes a field's default instead of null.", kind=Kind.BOOLEAN, default="true"),
 )
-STRING_OPTIONS = (Option(name="converter.encoding", doc="Character set of the text.", default="UTF-8", choices=("UTF-8", "UTF8")),)
+STRING_OPTIONS = (
+    Option(
+        name="converter.encoding",
+        doc="Character set of the text, by Java's name. A character that it lacks becomes a question mark.",
+        default="UTF-8",
+        choices=(
+            *("UTF-8", "UTF8", "US-ASCII", "ASCII", "ISO-8859-1", "LATIN1", "ISO-8859-15", "WINDOWS-1252"),
+            *("UTF-16", "UTF-16BE", "UTF-16LE"),
+        ),
+    ),
+)
+BINARY_OPTIONS = (
+    Option(
+        name="delegate.converter.type",
+        doc="Class of the converter for values that are no bytes; its settings stand below this key. Absent: such a value is an error.",
+        kind=Kind.CLASS,
+        importance=Importance.LOW,
+    ),
+)
 AVRO_OPTIONS = (
     Option(
         name="schema.registry.url",
@@ -130,4 +148,4 @@ AVRO_OPTIONS = (
     _without_effect("http.read.timeout.ms", "Longest wait for an answer.", default="60000", because=_OWN_LIMIT),
     _without_effect("schema.reflection", "Schemas from Java classes.", default="false", because="there are no Java classes"),
 )
-CONVERTER_OPTIONS = (*JSON_OPTIONS, *STRING_OPTIONS, *AVRO_OPTIONS)
+CONVERTER_OPTIONS = (*JSON_OPTIONS, *STRING_OPTIONS, *BINARY_OPTIONS, *AVRO_OPTIONS)

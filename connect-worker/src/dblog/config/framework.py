@@ -30,8 +30,24 @@ CONVERTER_CLASSES = (
     "io.confluent.connect.avro.AvroConverter",
     "org.apache.kafka.connect.storage.StringConverter",
     "org.apache.kafka.connect.converters.ByteArrayConverter",
+    "org.apache.kafka.connect.converters.BooleanConverter",
+    "org.apache.kafka.connect.converters.ShortConverter",
+    "org.apache.kafka.connect.converters.IntegerConverter",
+    "org.apache.kafka.connect.converters.LongConverter",
+    "org.apache.kafka.connect.converters.FloatConverter",
+    "org.apache.kafka.connect.converters.DoubleConverter",
+    "io.debezium.converters.BinaryDataConverter",
+    "io.debezium.converters.ByteArrayConverter",
 )
 """Key and value converters that a task can run."""
+BINARY_CONVERTER_CLASSES = CONVERTER_CLASSES[-2:]
+"""Debezium's converters of bytes, with another converter for other values."""
+
+CONVERTER_PREFIXES = (
+    *("key.converter.delegate.converter.type.", "value.converter.delegate.converter.type."),
+    *("key.converter.", "value.converter."),
+)
+"""Prefixes of converters' settings. Those of converters inside others come first."""
 
 HEADER_CONVERTER_CLASSES = ("org.apache.kafka.connect.storage.SimpleHeaderConverter",)
 

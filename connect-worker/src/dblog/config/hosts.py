@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from dblog.config.addresses import Address, host_of
 from dblog.config.clients import CONNECTOR_CLIENTS
+from dblog.config.framework import CONVERTER_PREFIXES
 from dblog.config.plugins import find_connector
 
 OPTION = "dblog.connector.allowed.hosts"
@@ -27,7 +28,6 @@ _SERVER_LISTS = (
 )
 _SCHEME_PORTS = {"http": "80", "https": "443"}
 _KAFKA_PORT = "9092"
-_CONVERTERS = ("key.converter.", "value.converter.")
 
 _METADATA_NETWORKS = tuple(
     ipaddress.ip_network(text)
@@ -91,7 +91,7 @@ def _named(config: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         for server in config.get(key, "").split(","):
             if server.strip():
                 yield key, *_of_server(server.strip())
-    for prefix in _CONVERTERS:
+    for prefix in CONVERTER_PREFIXES:
         for url in config.get(f"{prefix}schema.registry.url", "").split(","):
             if url.strip():
                 yield f"{prefix}schema.registry.url", *_of_url(url.strip())

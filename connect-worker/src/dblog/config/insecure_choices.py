@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from dblog.config.clients import CONNECTOR_CLIENTS
+from dblog.config.framework import CONVERTER_PREFIXES
 from dblog.config.options import Option, raw_text
 from dblog.config.unused_stores import mode_of, unused_stores
 
 _WORKER_CLIENTS = ("", "producer.", "consumer.", "admin.")
-_CONVERTERS = ("key.converter.", "value.converter.")
 _REGISTRY_LOGINS = ("basic.auth.user.info", "schema.registry.basic.auth.user.info", "bearer.auth.token")
 _OFF_MODES = ("disabled", "disable")
 _VERIFYING = ("verify_ca", "verify_identity", "verify-ca", "verify-full")
@@ -92,7 +92,7 @@ def _of_clients(properties: Mapping[str, str | None], prefixes: Iterable[str]) -
 
 def _of_registries(properties: Mapping[str, str | None]) -> dict[str, InsecureChoice]:
     found = {}
-    for prefix in _CONVERTERS:
+    for prefix in CONVERTER_PREFIXES:
         key = f"{prefix}schema.registry.url"
         urls = [url.strip() for url in (properties.get(key) or "").split(",")]
         open_urls = [url for url in urls if url.lower().startswith("http://") and not _is_loopback(_host_of(url))]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from dblog.config.clients import CONNECTOR_CLIENTS
 from dblog.config.converter_options import CONVERTER_OPTIONS
-from dblog.config.framework import FRAMEWORK_OPTIONS
+from dblog.config.framework import CONVERTER_PREFIXES, FRAMEWORK_OPTIONS
 from dblog.config.options import Kind, Option
 from dblog.config.providers import placeholders_in
 from dblog.config.secret_values import is_secret
@@ -39,7 +39,7 @@ ALLOWED_IN_CONVERTERS = frozenset(
     }
 )
 NAMES_OF_CLIENTS = frozenset({"client.id", "client.rack", "group.id", "group.instance.id", "transactional.id"})
-_CONVERTERS = ("key.converter.", "value.converter.", "header.converter.")
+_CONVERTERS = (*CONVERTER_PREFIXES, "header.converter.")
 _SHOWN_FAMILIES = ("column.", "topic.creation.", "transforms.", "predicates.")
 """Families of keys whose values become names, or parts of records: a transform may make a topic's
 name, a field or a header of any of its values, and its checks may quote a part of one.

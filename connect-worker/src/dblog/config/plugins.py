@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS, POSTGRES_OPTIONS
-from dblog.config.converter_options import AVRO_OPTIONS, JSON_OPTIONS, STRING_OPTIONS
-from dblog.config.framework import CONVERTER_CLASSES, HEADER_CONVERTER_CLASSES
+from dblog.config.converter_options import AVRO_OPTIONS, BINARY_OPTIONS, JSON_OPTIONS, STRING_OPTIONS
+from dblog.config.framework import BINARY_CONVERTER_CLASSES, CONVERTER_CLASSES, HEADER_CONVERTER_CLASSES
 from dblog.config.options import Option
 
 CONNECT_VERSION = "4.3.0"
@@ -94,12 +94,19 @@ CONNECTORS = (
     ),
 )
 
-CONVERTERS = (
-    Plugin(class_name=CONVERTER_CLASSES[1], type="converter", version=None, options=AVRO_OPTIONS),
-    Plugin(class_name=CONVERTER_CLASSES[3], type="converter", version=CONNECT_VERSION),
-    Plugin(class_name=CONVERTER_CLASSES[0], type="converter", version=CONNECT_VERSION, options=JSON_OPTIONS),
-    Plugin(class_name=CONVERTER_CLASSES[2], type="converter", version=CONNECT_VERSION, options=STRING_OPTIONS),
-)
+_OPTIONS = {"JsonConverter": JSON_OPTIONS, "AvroConverter": AVRO_OPTIONS, "StringConverter": STRING_OPTIONS}
+"""Options of converters by the simple names of their classes."""
+
+
+def _converter(class_name: str) -> Plugin:
+    version = (
+        CONNECT_VERSION if class_name.startswith("org.apache.kafka.") else PLUGIN_VERSION if class_name.startswith("io.debezium.") else None
+    )
+    options = BINARY_OPTIONS if class_name in BINARY_CONVERTER_CLASSES else _OPTIONS.get(class_name.rpartition(".")[2], ())
+    return Plugin(class_name=class_name, type="converter", version=version, options=options)
+
+
+CONVERTERS = tuple(map(_converter, sorted(CONVERTER_CLASSES)))
 HEADER_CONVERTERS = (Plugin(class_name=HEADER_CONVERTER_CLASSES[0], type="header_converter", version=CONNECT_VERSION),)
 
 PLUGINS = (*CONNECTORS, *CONVERTERS, *HEADER_CONVERTERS)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 
 from dblog.config.converter_options import CONVERTER_OPTIONS
+from dblog.config.framework import CONVERTER_PREFIXES
 from dblog.config.options import HIDDEN, Kind, Option
 
 _SECRET_NAME = re.compile(
@@ -22,7 +23,6 @@ _SECRET_NAME = re.compile(
     r"ssl\.keystore\.key$|auth\.user\.info|request\.header\.|oauthbearer\.(?:config|extensions)",
     re.IGNORECASE,
 )
-_CONVERTERS = ("key.converter.", "value.converter.")
 _CONVERTER_PASSWORDS = sorted(option.name for option in CONVERTER_OPTIONS if option.kind is Kind.PASSWORD)
 _ALIKE = 0.8
 """difflib's ratio above which a key counts as a misspelt password's, as for all unknown keys."""
@@ -100,7 +100,7 @@ def secrets_of(options: Iterable[Option], properties: Mapping[str, str | None]) 
 
 def _of_converter(name: str) -> bool:
     """Return True for a converter's password, also misspelt."""
-    part = next((part for part in _CONVERTERS if name.startswith(part)), None)
+    part = next((part for part in CONVERTER_PREFIXES if name.startswith(part)), None)
     return part is not None and _resembles(name.removeprefix(part), _CONVERTER_PASSWORDS)
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import islice
 
 from dblog.config.converter_options import CONVERTER_OPTIONS
-from dblog.config.framework import FRAMEWORK_OPTIONS
+from dblog.config.framework import CONVERTER_PREFIXES, FRAMEWORK_OPTIONS
 from dblog.config.nearest import nearest as nearest_of
 from dblog.config.options import Option
 from dblog.config.worker_options import WORKER_OPTIONS
@@ -53,13 +53,10 @@ _WORKER_FAMILIES = (
     "status.storage.",
 )
 """Prefixes of keys in a worker's file that belong to clients, providers and topics."""
-_CONVERTERS = ("key.converter.", "value.converter.")
-"""Prefixes of converters' keys. A key that resembles no converter option may be unknown here, so it
-is not named.
-"""
 
+# A converter's key that resembles no converter option may be unknown here, so it is not named.
 _CONVERTER_KEYS = {
-    key: replace(option, name=key) for option in CONVERTER_OPTIONS for part in _CONVERTERS for key in (f"{part}{option.name}",)
+    key: replace(option, name=key) for option in CONVERTER_OPTIONS for part in CONVERTER_PREFIXES for key in (f"{part}{option.name}",)
 }
 _OWN_NAMES = frozenset(option.name for option in CONVERTER_OPTIONS)
 _HEADER = ".request.header."
@@ -109,7 +106,9 @@ def unknown_keys(options: Iterable[Option], names: Iterable[str]) -> dict[str, s
     names = list(names)
     known = {name for option in (*FRAMEWORK_OPTIONS, *options) for name in (option.name, *option.aliases)}
     others = [
-        name for name in names if name not in known and name not in _ADDED_FOR_TASKS and not name.startswith((*_FAMILIES, *_CONVERTERS))
+        name
+        for name in names
+        if name not in known and name not in _ADDED_FOR_TASKS and not name.startswith((*_FAMILIES, *CONVERTER_PREFIXES))
     ]
     found = {name: _meant(name, known) if at < _LOOKED_UP_MAX else None for at, name in enumerate(others)}
     return found | _misspelt_converter_keys(names, known)
@@ -132,16 +131,16 @@ def misspelt_worker_keys(names: Iterable[str]) -> dict[str, str]:
     """
     known = {option.name for option in WORKER_OPTIONS}
     names = list(names)
-    others = [name for name in names if name not in known and not name.startswith((*_WORKER_FAMILIES, *_CONVERTERS))]
+    others = [name for name in names if name not in known and not name.startswith((*_WORKER_FAMILIES, *CONVERTER_PREFIXES))]
     found = {name: nearest for name in others if (nearest := nearest_of(name, known)) is not None}
     return found | _misspelt_converter_keys(names, known)
 
 
 def _misspelt_converter_keys(names: Iterable[str], known: Container[str]) -> dict[str, str]:
     found = {}
-    others = (name for name in names if name.startswith(_CONVERTERS) and name not in known and name not in _CONVERTER_KEYS)
+    others = (name for name in names if name.startswith(CONVERTER_PREFIXES) and name not in known and name not in _CONVERTER_KEYS)
     for name in islice((name for name in others if _HEADER not in name), _LOOKED_UP_MAX):
-        part = next(part for part in _CONVERTERS if name.startswith(part))
+        part = next(part for part in CONVERTER_PREFIXES if name.startswith(part))
         # Without their common prefix, which would make all of them alike.
         if (nearest := nearest_of(name.removeprefix(part), _OWN_NAMES)) is not None:
             found[name] = f"{part}{nearest}"

@@ -52,7 +52,7 @@ def explain(
     Waits for each of them at most ``limit_s``; ``abort`` ends every wait.
     """
     parts = parts_of(config, worker, task=0)
-    registries = [converter.registry for converter in parts.records.converters() if isinstance(converter, AvroConverter)]
+    registries = [converter.registry for converter in parts.records.converters() if converter.registry is not None]
     for registry in registries:
         registry.cut_by(abort, limit_s=limit_s)
     return _effects(parts, statement, database, limit_s, abort)

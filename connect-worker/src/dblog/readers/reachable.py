@@ -19,13 +19,14 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from dblog.config.clients import beside, connector_client
+from dblog.config.framework import CONVERTER_PREFIXES
 from dblog.config.named_files import files_in_memory
 from dblog.config.options import Settings
 from dblog.config.worker import WorkerConfig
 from dblog.errors import ConfigError, DefiniteError, TransientError
-from dblog.kafka.converters import AvroConverter, converter_of
+from dblog.kafka.converters import converter_of
 from dblog.kafka.failures import FailuresHeard
-from dblog.kafka.registry import LoginRefusedError, RegistryAccess
+from dblog.kafka.registry import LoginRefusedError, RegistryAccess, RegistryClient
 from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
 
@@ -157,15 +158,22 @@ def _registries(settings: Settings, worker: WorkerConfig, limit_s: float) -> dic
         except ConfigError as e:
             errors |= {name: "; ".join(texts) for name, texts in e.errors.items()}
             continue
-        if not isinstance(converter, AvroConverter) or _is_own(converter.registry.access, worker):
+        registry = converter.registry
+        if registry is None or _is_own(registry.access, worker):
             continue
-        access = converter.registry.access
+        access = registry.access
         # Key and value may go to one registry with different logins.
-        answers = [answer for other, answer in asked if other == access] or [_registry_error(converter, limit_s)]
+        answers = [answer for other, answer in asked if other == access] or [_registry_error(registry, limit_s)]
         asked.append((access, answers[0]))
         if answers[0] is not None:
-            errors[f"{part}.converter.schema.registry.url"] = answers[0]
+            errors[_registry_key(settings, part)] = answers[0]
     return errors
+
+
+def _registry_key(settings: Settings, part: str) -> str:
+    """Return the key that names the registry: the converter's own, or that of one inside it."""
+    keys = [f"{prefix}schema.registry.url" for prefix in CONVERTER_PREFIXES if prefix.startswith(f"{part}.")]
+    return next((key for key in keys if settings.originals.get(key)), f"{part}.converter.schema.registry.url")
 
 
 def _is_own(access: RegistryAccess, worker: WorkerConfig) -> bool:
@@ -175,9 +183,9 @@ def _is_own(access: RegistryAccess, worker: WorkerConfig) -> bool:
     return access.urls == (worker.own_registry.url,) and access.login is None and access.token in (None, "", worker.own_registry.token)
 
 
-def _registry_error(converter: AvroConverter, limit_s: float) -> str | None:
+def _registry_error(registry: RegistryClient, limit_s: float) -> str | None:
     try:
-        converter.registry.ask_whether_there(limit_s=limit_s)
+        registry.ask_whether_there(limit_s=limit_s)
     except LoginRefusedError as e:
         return (
             f"{e}. Set basic.auth.credentials.source=USER_INFO and basic.auth.user.info=user:password of the converter, here or in the worker's properties; "

@@ -71,7 +71,7 @@ class PartWriter:
     def _frame(self, topic: str, schema: Schema, *, writes: bool = False) -> tuple[Schema, bytes, avro.Write | None]:
         known = self._known.get((topic, id(schema)))
         if known is None or known[0] is not schema or (writes and known[2] is None):
-            known = (schema, self._converter.prefix(topic, schema), avro.writer(schema) if writes else None)
+            known = (schema, self._converter.prefix(topic, schema), avro.record_writer(schema) if writes else None)
             if len(self._known) >= _KNOWN_MAX:
                 self._known.clear()
             self._known[topic, id(schema)] = known

@@ -1,0 +1,112 @@
+"""Chooses the converters of a connector.
+
+The worker's and the connector's properties name them, as in Kafka Connect. A connector without a
+converter of its own takes the worker's class with the worker's settings. A connector that names a
+class gets only its own settings below ``key.converter.`` or ``value.converter.``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from dblog.config.framework import BINARY_CONVERTER_CLASSES, CONVERTER_CLASSES
+from dblog.config.worker import OwnRegistry
+from dblog.errors import ConfigError
+from dblog.kafka.converters.avro import AvroConverter, UnframedAvro
+from dblog.kafka.converters.binary_data import DELEGATE, BinaryDataConverter
+from dblog.kafka.converters.contract import Converter
+from dblog.kafka.converters.json import JsonConverter
+from dblog.kafka.converters.plain import BooleanConverter, ByteArrayConverter, NumberConverter, StringConverter
+from dblog.kafka.registry import RegistryAccess, RegistryClient
+
+
+def converters_of(worker: Mapping[str, str], config: Mapping[str, str], *, own_registry: OwnRegistry | None) -> tuple[Converter, Converter]:
+    """Return the key and the value converter of a connector.
+
+    ``worker`` and ``config`` are raw properties. Raise ConfigError. Both converters share one
+    client if they use the same registry and login, so one request may register schemas of both.
+    """
+    clients: list[RegistryClient] = []
+
+    def client(access: RegistryAccess) -> RegistryClient:
+        known = next((made for made in clients if made.access == access), None)
+        if known is None:
+            clients.append(known := RegistryClient(access))
+        return known
+
+    return (
+        converter_of(worker, config, is_key=True, own_registry=own_registry, client=client),
+        converter_of(worker, config, is_key=False, own_registry=own_registry, client=client),
+    )
+
+
+def converter_of(
+    worker: Mapping[str, str],
+    config: Mapping[str, str],
+    *,
+    is_key: bool,
+    own_registry: OwnRegistry | None,
+    client: Callable[[RegistryAccess], RegistryClient] = RegistryClient,
+) -> Converter:
+    """Return the key or the value converter of a connector. Makes no request yet.
+
+    ``client`` creates the registry's client. Raise ConfigError.
+    """
+    option = "key.converter" if is_key else "value.converter"
+    source = config if config.get(option) else worker
+    name = source.get(option)
+    if not name:
+        raise ConfigError({option: ["is given neither by the connector nor by the worker"]})
+    return _Making(is_key=is_key, own_registry=own_registry, client=client).converter(option, name, source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Making:
+    """Creation of one converter, and of those that it hands records on to."""
+
+    is_key: bool
+    own_registry: OwnRegistry | None
+    client: Callable[[RegistryAccess], RegistryClient]
+
+    def converter(self, option: str, name: str, source: Mapping[str, str]) -> Converter:
+        """Return the converter of a class; its settings are those of ``source`` below ``option``."""
+        name, prefix = name.strip(), f"{option}."
+        settings = {key.removeprefix(prefix): value for key, value in source.items() if key.startswith(prefix)}
+        if name in BINARY_CONVERTER_CLASSES:
+            delegate = settings.get(DELEGATE)
+            key = f"{prefix}{DELEGATE}"
+            return BinaryDataConverter(None if not delegate else self.converter(key, delegate, source), option=key)
+        match name.rpartition(".")[2].removesuffix("Converter"):
+            case "Avro" if not name.startswith("io.apicurio."):
+                access = RegistryAccess.from_settings(settings, option_prefix=prefix, own=self.own_registry)
+                return AvroConverter(settings, is_key=self.is_key, registry=self.client(access))
+            case "Json":
+                return JsonConverter(settings, option_prefix=prefix)
+            case "String":
+                return StringConverter(settings, option_prefix=prefix)
+            case "ByteArray":
+                return ByteArrayConverter()
+            case "Boolean":
+                return BooleanConverter()
+            case number if number in NumberConverter.NAMES:
+                return NumberConverter(number)
+            case "BinaryData":
+                return self.converter(option, BINARY_CONVERTER_CLASSES[0], source)
+            case _:
+                raise ConfigError({option: [f"{name} is not known; this worker has {', '.join(CONVERTER_CLASSES)}"]})
+
+
+__all__ = [
+    "AvroConverter",
+    "BinaryDataConverter",
+    "BooleanConverter",
+    "ByteArrayConverter",
+    "Converter",
+    "JsonConverter",
+    "NumberConverter",
+    "StringConverter",
+    "UnframedAvro",
+    "converter_of",
+    "converters_of",
+]
