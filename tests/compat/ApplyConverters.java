@@ -127,6 +127,7 @@ public class ApplyConverters {
                     }
                 });
                 avro.configure(below, false);
+                settings.putIfAbsent("avro.schema.registry.url", "http://registry:8081");
                 return constructor.newInstance(avro);
             }
         }

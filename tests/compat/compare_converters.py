@@ -85,7 +85,7 @@ def _with_defaults(part: Part, case: Case) -> Any:
     """Return the part's value, with defaults in place of nulls for Avro: the peer writes them so,
     while the worker keeps the nulls of a column.
     """
-    if part.value is None or part.schema is None or not case.class_name.endswith("AvroConverter"):
+    if part.value is None or part.schema is None or not (case.class_name.endswith("AvroConverter") or "avro" in case.settings.values()):
         return part.value
     return _filled(part.schema, part.value)
 
@@ -131,9 +131,9 @@ def _paired(mine: list[Any], peer: list[Any]) -> Iterator[tuple[str, Any, Any]]:
     """Yield what each side made of each part. Settings that are refused here at the start may fail
     there at each value that is not null.
     """
-    refused = len(mine) == 1 and len(peer) > 1
-    for name, left, right in zip(PARTS, mine * len(peer) if refused else mine, peer, strict=len(peer) > 1):
-        yield name, None if refused and right is None else left, right
+    for at, name in enumerate(PARTS):
+        left, right = mine[at] if len(mine) > 1 else mine[0], peer[at] if len(peer) > 1 else peer[0]
+        yield name, None if right is None and len(mine) == 1 else left, right
 
 
 def difference(mine: Any, peer: Any) -> str | None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from dblog.codecs.avro import DATE, DECIMAL, TIME, TIMESTAMP
-from dblog.codecs.envelope import TRANSACTION_VALUE
+from dblog.codecs.envelope import TRANSACTION_VALUE, envelope_schema, source_schema
 from dblog.codecs.schema import Field, Kind, Schema
 from transform_cases import COLUMNS, RECORDS, ROW
 
 CONNECT, STORAGE = "org.apache.kafka.connect.converters", "org.apache.kafka.connect.storage"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
+EVENTS = "io.debezium.converters.CloudEventsConverter"
 BINARY = "io.debezium.converters.BinaryDataConverter"
 
 
@@ -85,6 +87,52 @@ SINGLE: dict[str, tuple[Schema, tuple[Any, ...]]] = {
         ({"inner": {"x": 3}, "list": ["a"], "map": {"k": 1}}, {"inner": None, "list": None, "map": None}),
     ),
 }
+
+
+def _events() -> Iterator[tuple[str, Part]]:
+    """Yield changes with the whole source block of each connector."""
+    big = [(name, _of(Kind.INT64, optional=True)) for name in ("server_id", "pos", "lsn", "txId", "thread")]
+    some = dict(big) | {name: _of(Kind.STRING, optional=True) for name in ("table", "schema", "file", "gtid", "query")}
+    some |= {"row": _of(Kind.INT32)}
+    tails = {
+        "mysql": ("table", "server_id", "gtid", "file", "pos", "row", "thread", "query"),
+        "postgresql": ("schema", "table", "txId", "lsn"),
+    }
+    block = {"id": "t:1", "total_order": 3, "data_collection_order": 2}
+    for connector, tail in tails.items():
+        source = source_schema(connector, *((name, some[name]) for name in tail))
+        envelope = envelope_schema("shop-1.sales.orders", ROW, source)
+        values = {
+            "version": "3.6",
+            "connector": connector,
+            "name": "shop-1",
+            "ts_ms": 1_600_000_000_007,
+            "snapshot": "false",
+            "db": "sales",
+        }
+        values |= {"sequence": '["1","2"]', "ts_us": 1_600_000_000_007_123, "ts_ns": None}
+        values |= {name: 7 if some[name].kind is not Kind.STRING else f"{name} 1" for name in tail} | (
+            {"gtid": None} if "gtid" in tail else {}
+        )
+        for op, before, after, transaction in (
+            ("c", None, _row(), None),
+            ("u", _row(), _row(), block),
+            ("d", _row(), None, None),
+            ("t", None, None, None),
+        ):
+            value = {
+                "before": before,
+                "after": after,
+                "source": values,
+                "transaction": transaction,
+                "op": op,
+                "ts_ms": 5,
+                "ts_us": 6,
+                "ts_ns": 7,
+            }
+            yield f"event of {connector} {op}", Part("shop-1.sales.orders", envelope, value)
+
+
 PLAIN = (True, 5, 2.5, "text", [1, "a", None], {"a": 1, "b": {"c": [2.5, True]}})
 PARTS: dict[str, Part] = {
     **{
@@ -92,6 +140,7 @@ PARTS: dict[str, Part] = {
         for name, (schema, values) in SINGLE.items()
         for at, value in enumerate(values)
     },
+    **dict(_events()),
     **{f"key of {name}": Part(record.topic, record.key_schema, record.key) for name, record in RECORDS.items()},
     **{f"value of {name}": Part(record.topic, record.value_schema, record.value) for name, record in RECORDS.items()},
     **{f"without schema {at}": Part("plain", None, value, plain=True) for at, value in enumerate(PLAIN)},
@@ -133,11 +182,25 @@ CASES = (
     Case(BINARY, {"delegate.converter.type": JSON, "delegate.converter.type.schemas.enable": "false"}),
     Case(BINARY, {"delegate.converter.type": f"{STORAGE}.StringConverter"}, "key"),
     Case("io.debezium.converters.ByteArrayConverter", {"delegate.converter.type": JSON}),
+    *(
+        Case(EVENTS, {"serializer.type": event, "data.serializer.type": data, **more})
+        for event, data in (("json", "json"), ("json", "avro"), ("avro", "avro"), ("avro", "json"))
+        for more in (
+            {},
+            {"extension.attributes.enable": "false"},
+            {"schema.cloudevents.name": "my-events.Event", "schema.name.adjustment.mode": "avro"},
+            {"schema.cloudevents.name": "my_events.Event", "schema.name.adjustment.mode": "avro_unicode"},
+        )
+    ),
+    Case(EVENTS, {"json.schemas.enable": "false"}),
+    Case(EVENTS, {"json.schemas.enable": "false", "json.decimal.format": "NUMERIC", "json.replace.null.with.default": "false"}),
+    Case(EVENTS, {"serializer.type": "xml"}),
     Case("io.confluent.connect.avro.AvroConverter", {}),
     Case("io.confluent.connect.avro.AvroConverter", {"connect.meta.data": "false"}, "key"),
 )
 
 ACCEPTED: dict[str, str] = {
+    r"^CloudEvents.*, (value of |subject shop\.sales)": "a source block without a position: the peer's field names are not the test's; whole ones are events of connectors",
     r"^AvroConverter .*(without schema|plain-)": "a value without a schema: the peer has an Avro record that may be anything, here it is an error",
     r"^(StringConverter|BinaryData.*StringConverter).*, (bytes|maybe bytes|row|value of )": "bytes in a text: the peer writes the address of a Java object, here they are base64",
 }

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from dblog.config.framework import REFUSED_CONVERTERS
 from dblog.config.options import Option
 from dblog.config.plugins import CONVERTERS
 
@@ -35,10 +36,21 @@ Which converters write keys and values, with which options, and what reads them:
 |---|---|---|
 | Avro | yes | yes, but for `connect.meta.data=false` and RecordNameStrategy |
 | JSON with schemas | yes, with `decimal.format=BASE64` | yes |
-| JSON without schemas, String, ByteArray, numbers, Boolean, BinaryData with such a delegate | no: nothing in a record says what its columns are | no, with the reason |
+| JSON without schemas, String, ByteArray, numbers, Boolean, BinaryData with such a delegate, CloudEvents | no: nothing in a record says what its columns are | no, with the reason |
 
 The sink puts records that it cannot read in quarantine, and names converter and remedy as the reason.
 `topics.exclude` leaves such topics out.
+
+## CloudEvents
+
+    "value.converter": "io.debezium.converters.CloudEventsConverter",
+    "value.converter.serializer.type": "json",
+    "value.converter.data.serializer.type": "avro",
+    "value.converter.avro.schema.registry.url": "http://registry:8081"
+
+Each change of a row becomes one event, as at Debezium; heartbeats, schema changes, transactions and
+chunk markers become null, for it has no events of them. Settings of the JSON and Avro converters inside
+stand below `value.converter.json.` and `value.converter.avro.`. It writes values, not keys.
 
 ## A record that a converter cannot write
 
@@ -56,13 +68,23 @@ DIFFERENCES = """\
 | a null of a column with a default, in Avro | stays null | the default, which a reader cannot tell from the value |
 | bytes in the text of StringConverter | base64 | the address of a Java object, such as `[B@55120f99` |
 | digits of a float or double in a text | the fewest that read back as the same number, as Java since version 19 | with older Java sometimes one more |
+| CloudEvents with parts from headers (`metadata.source`), with `traceparent` | refused with the reason | taken from the record's headers |
+| CloudEvents of rows that PostgreSQL's log does not have (dumps): `lsn` and `txId` in `id` | null | the converter fails |
 | a value without schema in Avro | an error of the record | an Avro schema of any type |
 """
 
 
 def page() -> str:
     """The whole page."""
-    return "\n".join([HEAD, *_tables(), DIFFERENCES])
+    return "\n".join([HEAD, *_tables(), DIFFERENCES, *_refused()])
+
+
+def _refused() -> Iterator[str]:
+    yield "## Not here\n"
+    yield "| class | why, and what helps |\n|---|---|"
+    for name, why in REFUSED_CONVERTERS.items():
+        yield f"| `{name}` | {why} |"
+    yield ""
 
 
 def _tables() -> Iterator[str]:

@@ -59,7 +59,7 @@ snapshot.mode.custom.name snapshot.query.mode.custom.name sourceinfo.struct.make
 value.converter
 """,
     "converter": """
-key.subject.name.strategy value.subject.name.strategy
+delegate.converter.type key.subject.name.strategy value.subject.name.strategy
 """,
     "worker": """
 config.providers connector.client.config.override.policy header.converter key.converter metric.reporters plugin.discovery plugin.path
@@ -122,6 +122,8 @@ schema.registry.ssl.enabled.protocols schema.registry.ssl.key.password schema.re
 schema.registry.ssl.keystore.key schema.registry.ssl.keystore.password schema.registry.ssl.keystore.type schema.registry.ssl.protocol
 schema.registry.ssl.truststore.certificates schema.registry.ssl.truststore.password schema.registry.ssl.truststore.type schemas.cache.config
 schemas.cache.size schemas.enable scrub.invalid.names use.latest.version use.schema.id
+data.serializer.type extension.attributes.enable metadata.source opentelemetry.tracing.attributes.enable schema.cloudevents.name
+schema.data.name.source.header.enable schema.name.adjustment.mode serializer.type
 """,
     "worker": """
 access.control.allow.methods client.id config.storage.replication.factor connect.protocol connector.client.config.override.allowlist

@@ -1,5 +1,5 @@
 """Options of the converters, below ``key.converter.`` or ``value.converter.``: Kafka's JSON and
-string converters, Debezium's converters of bytes, and Confluent's Avro converter.
+string converters, Debezium's of bytes and of CloudEvents, and Confluent's Avro converter.
 
 Sources: ``JsonConverterConfig``, ``StringConverterConfig`` (Kafka); ``AvroConverterConfig``,
 ``AvroDataConfig``, ``AbstractKafkaSchemaSerDeConfig`` and ``SchemaRegistryClientConfig`` (Schema
@@ -148,4 +148,42 @@ AVRO_OPTIONS = (
     _without_effect("http.read.timeout.ms", "Longest wait for an answer.", default="60000", because=_OWN_LIMIT),
     _without_effect("schema.reflection", "Schemas from Java classes.", default="false", because="there are no Java classes"),
 )
-CONVERTER_OPTIONS = (*JSON_OPTIONS, *STRING_OPTIONS, *BINARY_OPTIONS, *AVRO_OPTIONS)
+CLOUD_EVENTS_OPTIONS = (
+    Option(
+        name="serializer.type",
+        doc="Form of the event.",
+        default="json",
+        choices=("json", "avro"),
+        importance=Importance.HIGH,
+    ),
+    Option(
+        name="data.serializer.type",
+        doc="Form of the row's images inside the event; events in Avro have avro. Settings of both stand below json. and avro.",
+        default="json",
+        choices=("json", "avro"),
+        importance=Importance.HIGH,
+    ),
+    _low("extension.attributes.enable", "Adds the operation, the source block and the transaction.", kind=Kind.BOOLEAN, default="true"),
+    _low("schema.cloudevents.name", "Name of the event's schema; absent: <prefix>.<database>.CloudEvents.Envelope."),
+    Option(
+        name="schema.name.adjustment.mode",
+        doc="Replacement of characters that Avro does not allow in that name.",
+        default="avro",
+        choices=("none", "avro", "avro_unicode"),
+        importance=Importance.LOW,
+    ),
+    _low(
+        "metadata.source",
+        "Origin of an event's parts; only the record's value, and what is generated of it.",
+        kind=Kind.LIST,
+        default="value,id:generate,type:generate,traceparent:header,dataSchemaName:generate",
+    ),
+    _low("opentelemetry.tracing.attributes.enable", "Adds traceparent; only false here.", kind=Kind.BOOLEAN, default="false"),
+    _low(
+        "schema.data.name.source.header.enable",
+        "Takes the data's schema name from a header; only false here.",
+        kind=Kind.BOOLEAN,
+        default="false",
+    ),
+)
+CONVERTER_OPTIONS = (*JSON_OPTIONS, *STRING_OPTIONS, *BINARY_OPTIONS, *CLOUD_EVENTS_OPTIONS, *AVRO_OPTIONS)

@@ -38,12 +38,35 @@ CONVERTER_CLASSES = (
     "org.apache.kafka.connect.converters.DoubleConverter",
     "io.debezium.converters.BinaryDataConverter",
     "io.debezium.converters.ByteArrayConverter",
+    "io.debezium.converters.CloudEventsConverter",
 )
 """Key and value converters that a task can run."""
-BINARY_CONVERTER_CLASSES = CONVERTER_CLASSES[-2:]
+AVRO_CONVERTER = CONVERTER_CLASSES[1]
+BINARY_CONVERTER_CLASSES = ("io.debezium.converters.BinaryDataConverter", "io.debezium.converters.ByteArrayConverter")
 """Debezium's converters of bytes, with another converter for other values."""
 
+APICURIO_AVRO = "io.apicurio.registry.utils.converter.AvroConverter"
+_APICURIO = (
+    "Apicurio's registry speaks Confluent's interface too; use {instead}, with schema.registry.url=http://<registry>/apis/ccompat/v7 in place of "
+    "apicurio.registry.*, and let readers take Confluent's deserializer"
+)
+REFUSED_CONVERTERS = {
+    "io.confluent.connect.json.JsonSchemaConverter": (
+        "this worker writes no JSON Schema; use org.apache.kafka.connect.json.JsonConverter, whose records carry their schema, or "
+        "io.confluent.connect.avro.AvroConverter with the same registry"
+    ),
+    "io.confluent.connect.protobuf.ProtobufConverter": (
+        "this worker writes no Protobuf; use io.confluent.connect.avro.AvroConverter with the same registry"
+    ),
+    APICURIO_AVRO: _APICURIO.format(instead="io.confluent.connect.avro.AvroConverter"),
+    "io.apicurio.registry.utils.converter.ExtJsonConverter": _APICURIO.format(
+        instead="io.confluent.connect.avro.AvroConverter, or without a registry org.apache.kafka.connect.json.JsonConverter"
+    ),
+}
+"""Converters that people use and that do not run here, with the reason and the remedy."""
+
 CONVERTER_PREFIXES = (
+    *("value.converter.avro.", "value.converter.json."),
     *("key.converter.delegate.converter.type.", "value.converter.delegate.converter.type."),
     *("key.converter.", "value.converter."),
 )
@@ -66,6 +89,8 @@ def class_known(known: tuple[str, ...], suffix: str) -> Check:
     names = {name for full in known for name in (full, full.rsplit(".", 1)[1], full.rsplit(".", 1)[1].removesuffix(suffix))}
 
     def check(value: Value, _all: Mapping[str, Value]) -> str | None:
+        if (reason := REFUSED_CONVERTERS.get(str(value))) is not None:
+            return f"Class {{value}} does not run in this worker: {reason}."
         return None if value in names else f"Class {{value}} could not be found; this worker has {', '.join(known)}."
 
     return check

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS, POSTGRES_OPTIONS
-from dblog.config.converter_options import AVRO_OPTIONS, BINARY_OPTIONS, JSON_OPTIONS, STRING_OPTIONS
+from dblog.config.converter_options import AVRO_OPTIONS, BINARY_OPTIONS, CLOUD_EVENTS_OPTIONS, JSON_OPTIONS, STRING_OPTIONS
 from dblog.config.framework import BINARY_CONVERTER_CLASSES, CONVERTER_CLASSES, HEADER_CONVERTER_CLASSES
 from dblog.config.options import Option
 
@@ -94,7 +94,12 @@ CONNECTORS = (
     ),
 )
 
-_OPTIONS = {"JsonConverter": JSON_OPTIONS, "AvroConverter": AVRO_OPTIONS, "StringConverter": STRING_OPTIONS}
+_OPTIONS = {
+    "JsonConverter": JSON_OPTIONS,
+    "AvroConverter": AVRO_OPTIONS,
+    "StringConverter": STRING_OPTIONS,
+    "CloudEventsConverter": CLOUD_EVENTS_OPTIONS,
+}
 """Options of converters by the simple names of their classes."""
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from dblog.config.framework import BINARY_CONVERTER_CLASSES, CONVERTER_CLASSES
+from dblog.config.framework import APICURIO_AVRO, AVRO_CONVERTER, BINARY_CONVERTER_CLASSES, CONVERTER_CLASSES, REFUSED_CONVERTERS
 from dblog.config.worker import OwnRegistry
 from dblog.errors import ConfigError
 from dblog.kafka.converters.avro import AvroConverter, UnframedAvro
 from dblog.kafka.converters.binary_data import DELEGATE, BinaryDataConverter
+from dblog.kafka.converters.cloud_events import CloudEventsConverter
 from dblog.kafka.converters.contract import Converter
 from dblog.kafka.converters.json import JsonConverter
 from dblog.kafka.converters.plain import BooleanConverter, ByteArrayConverter, NumberConverter, StringConverter
@@ -93,8 +94,29 @@ class _Making:
                 return NumberConverter(number)
             case "BinaryData":
                 return self.converter(option, BINARY_CONVERTER_CLASSES[0], source)
+            case "CloudEvents":
+                return self._cloud_events(option, settings, source)
             case _:
-                raise ConfigError({option: [f"{name} is not known; this worker has {', '.join(CONVERTER_CLASSES)}"]})
+                reason = REFUSED_CONVERTERS.get(name)
+                known = ", ".join(CONVERTER_CLASSES)
+                raise ConfigError(
+                    {option: [f"{name} is not known; this worker has {known}" if reason is None else f"{name} does not run here: {reason}"]}
+                )
+
+    def _cloud_events(self, option: str, settings: Mapping[str, str], source: Mapping[str, str]) -> Converter:
+        if self.is_key:
+            raise ConfigError(
+                {option: ["CloudEventsConverter writes changes of rows, so a key would be null; use the JSON or the Avro converter"]}
+            )
+        if settings.get("avro.apicurio.registry.url"):
+            raise ConfigError({f"{option}.avro.apicurio.registry.url": [REFUSED_CONVERTERS[APICURIO_AVRO]]})
+
+        def avro() -> AvroConverter:
+            made = self.converter(f"{option}.avro", AVRO_CONVERTER, source)
+            assert isinstance(made, AvroConverter)
+            return made
+
+        return CloudEventsConverter(settings, option_prefix=f"{option}.", avro=avro)
 
 
 __all__ = [
@@ -102,6 +124,7 @@ __all__ = [
     "BinaryDataConverter",
     "BooleanConverter",
     "ByteArrayConverter",
+    "CloudEventsConverter",
     "Converter",
     "JsonConverter",
     "NumberConverter",

@@ -15,14 +15,7 @@ class JsonConverter(WithoutRegistry):
     """Kafka's JsonConverter."""
 
     def __init__(self, settings: Mapping[str, str], *, option_prefix: str) -> None:
-        decimal_format = settings.get("decimal.format", "BASE64").upper()
-        if decimal_format not in ("BASE64", "NUMERIC"):
-            raise ConfigError({f"{option_prefix}decimal.format": [f"{decimal_format} is not one of BASE64, NUMERIC"]})
-        self._form = JsonForm(
-            schemas_enable=flag(settings, "schemas.enable", default=True),
-            decimal_numeric=decimal_format == "NUMERIC",
-            replace_null_with_default=flag(settings, "replace.null.with.default", default=True),
-        )
+        self._form = json_form(settings, option_prefix=option_prefix)
         self._known = Once[Callable[[Any], bytes]]()
 
     def serialize(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
@@ -36,3 +29,15 @@ class JsonConverter(WithoutRegistry):
         if self._form.schemas_enable:
             return None
         return "without schemas (schemas.enable=false) nothing shows that the other columns are as they were; set it to true"
+
+
+def json_form(settings: Mapping[str, str], *, option_prefix: str) -> JsonForm:
+    """Return the form that a converter's settings choose. Raise ConfigError naming the option."""
+    decimal_format = settings.get("decimal.format", "BASE64").upper()
+    if decimal_format not in ("BASE64", "NUMERIC"):
+        raise ConfigError({f"{option_prefix}decimal.format": [f"{decimal_format} is not one of BASE64, NUMERIC"]})
+    return JsonForm(
+        schemas_enable=flag(settings, "schemas.enable", default=True),
+        decimal_numeric=decimal_format == "NUMERIC",
+        replace_null_with_default=flag(settings, "replace.null.with.default", default=True),
+    )
