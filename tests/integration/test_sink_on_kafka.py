@@ -15,6 +15,10 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from dblog.cluster.sinkrecords import SinkId
+from dblog.cluster.sinkstore import SinkView
+from dblog.kafka.log import CompactedLog
 from sink.harness import Record, change, tombstone
 from stack import GuardedProcess, Kafka, spark_jars
 from support.envelopes import TableSchema
@@ -52,6 +56,7 @@ def submitted(kafka: Kafka, registry: RegistryServer, prefix: str, folder: Path,
                 "target.path": str(folder / "lake"),
                 "progress.file": str(folder / "progress.jsonl"),
                 "tracing.enabled": True,
+                "report.interval.s": 1,
             }
         )
     )
@@ -151,6 +156,33 @@ def test_the_command_follows_topics_and_stops_when_asked(kafka: Kafka, registry:
     # Written by the batch itself, or landed and merged later: the job decides by what it costs here.
     written = [*batches, *(line for line in lines if line["kind"] == "merge" and line["table"] == "shop.first")]
     assert any((one["source_lag_s"] or 0) > 0 for one in written)
+    check_report(kafka, own_folder, {first.topic: len(expected), late.topic: 10})
+
+
+def check_report(kafka: Kafka, folder: Path, rows_by_topic: dict[str, int]) -> None:
+    """What the worker reads of the sink: its tables with their rows and freshness, and that it was stopped."""
+    servers = {"bootstrap.servers": kafka.bootstrap}
+    view = SinkView()
+    log = CompactedLog(
+        topic="__dblog-sinks",
+        consumer_settings=servers,
+        producer_settings=servers,
+        admin_settings=servers,
+        on_record=view.take,
+        keeps=False,
+    )
+    log.start(limit_s=WAIT_S)
+    log.stop()
+    sink = view.sink(SinkId("it", str(folder / "lake" / "_dblog")))
+    assert sink is not None
+    assert (sink.word(time.time()), sink.tables, sink.parked, sink.report.records_behind) == ("STOPPED", 2, 0, 0)
+    assert sink.report.lag_s is not None
+    reported = {each.topic: each.table for each in view.of_topics(rows_by_topic)}
+    assert {topic: table.rows for topic, table in reported.items()} == rows_by_topic
+    assert all(table.source_ts_ms and table.written_ms and table.path.startswith(str(folder)) for table in reported.values())
+    assert log.skipped == 0
+    topic, admin = ConfigResource(ResourceType.TOPIC, "__dblog-sinks"), AdminClient(servers)
+    assert admin.describe_configs([topic])[topic].result(60.0)["cleanup.policy"].value == "compact"
 
 
 def test_a_configuration_at_fault_is_reported_before_spark_works() -> None:

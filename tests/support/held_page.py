@@ -1,12 +1,23 @@
 """The web page on a herder without Kafka: the test writes the topics' records and the tasks' reports."""
 
 import asyncio
+import json
 import time
 from types import SimpleNamespace
 
 import httpx
 from dblog.cluster.decisions import Phase
-from dblog.cluster.records import State, Status, Target, TaskId, connector_status_record, task_status_record
+from dblog.cluster.records import (
+    State,
+    Status,
+    Target,
+    TaskId,
+    TopicUse,
+    connector_status_record,
+    task_status_record,
+    topic_use_record,
+)
+from dblog.cluster.sinkstore import SinkView
 from dblog.cluster.statusview import TaskReport
 from dblog.config.roles import EVERYTHING
 from dblog.kafka.group import Standing
@@ -51,7 +62,10 @@ class HeldPage:
         self.caller = _Caller(worker.settings)
         page = Page(self.history, version="1.2.3", started_s=STARTED_S)
         self.fleet = page.fleet
-        services = Services(worker=worker, herder=self.herder, validator=None, checks=Checks(), metrics=bytes, commit="dblog-1.2.3")
+        self.sinks = SinkView()
+        services = Services(
+            worker=worker, herder=self.herder, validator=None, checks=Checks(), metrics=bytes, commit="dblog-1.2.3", sinks=self.sinks
+        )
         self.app = build_app(
             services,
             waiting=Waiting(),
@@ -77,6 +91,31 @@ class HeldPage:
         )
         if numbers is not None:
             self.reports[id_] = numbers, age_s, waits
+
+    def topic(self, connector, name):
+        """Let the connector have written to a topic."""
+        self.herder.statuses.log.take(
+            LogRecord(0, 0, *topic_use_record(name, connector, TopicUse(topic=name, connector=connector, task=0, discovered_ms=1)))
+        )
+
+    def sink(self, name="lake", *, state_path="/lake/_dblog", age_s=0.0, **fields):
+        """Let a sink have reported of itself."""
+        value = {
+            "version": 1,
+            "at_ms": int((time.time() - age_s) * 1000),
+            "program": "1.2.3",
+            "interval_s": 10,
+            "state": "running",
+            **fields,
+        }
+        key = json.dumps({"sink": name, "state": state_path, "topic": None})
+        self.sinks.take(LogRecord(0, 0, key.encode(), json.dumps(value).encode(), live=age_s == 0))
+
+    def sink_table(self, topic, sink="lake", *, state_path="/lake/_dblog", **fields):
+        """Let a sink have reported of a table."""
+        value = {"version": 1, "at_ms": 1, "name": topic.partition(".")[2], "path": f"/lake/{topic}", "mode": "auto", **fields}
+        key = json.dumps({"sink": sink, "state": state_path, "topic": topic})
+        self.sinks.take(LogRecord(0, 0, key.encode(), json.dumps(value).encode()))
 
     def _reported(self):
         """The reports, each of the age that the test gave it, however slow this machine is."""

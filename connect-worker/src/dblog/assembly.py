@@ -14,6 +14,7 @@ from dblog.cluster.certificates import Certificates
 from dblog.cluster.herder import Herder
 from dblog.cluster.program import TaskProgram
 from dblog.cluster.records import TaskId
+from dblog.cluster.sinkstore import SinkTopic, SinkView
 from dblog.cluster.statusview import Snapshot
 from dblog.cluster.validation import DatabaseCheck, ReachableCheck, Validator
 from dblog.config.options import Settings
@@ -22,7 +23,7 @@ from dblog.config.plugins import Plugin, find_connector
 from dblog.config.providers import resolve
 from dblog.config.worker import WorkerConfig, dumps_topic, own_topics
 from dblog.config.worker_file import WorkerFile
-from dblog.config.worker_options import DUMPS_TOPIC
+from dblog.config.worker_options import DUMPS_TOPIC, SINKS_TOPIC
 from dblog.kafka.admin import TopicWanted, admin_client, ensure_topics, wait_for_brokers
 from dblog.kafka.failures import FailuresHeard
 from dblog.kafka.group import Membership
@@ -60,10 +61,14 @@ class Worker:
     registry: RegistryStore | None
     recorder: Recorder | None
     """Takes the samples for the page's charts. None without the page."""
+    sinks: SinkTopic | None
+    """Follows the reports of sinks. None where the option names no topic."""
 
     def stop(self) -> None:
         """Stop the tasks, then everything else."""
         self.herder.stop()
+        if self.sinks is not None:
+            self.sinks.stop()
         if self.registry is not None:
             self.registry.stop()
 
@@ -95,6 +100,27 @@ def assemble(
     if settings.boolean("dblog.registry.enable"):
         registry = RegistryStore(settings.text("dblog.registry.topic"), make_log)
 
+    sink_view: SinkView | None = None
+    sinks: SinkTopic | None = None
+    if topic := settings.text(SINKS_TOPIC):
+        sink_view = SinkView()
+        sinks = SinkTopic(
+            sink_view,
+            lambda take: CompactedLog(
+                topic=topic,
+                consumer_settings=consumer,
+                producer_settings=producer,
+                admin_settings=administration,
+                on_record=take,
+                keeps=False,
+            ),
+            ensure=lambda: ensure_topics(
+                admin_client(administration, FailuresHeard()),
+                [_sinks_topic(settings, topic)],
+                create=settings.boolean("internal.topics.automatic.creation.enable"),
+            ),
+        )
+
     def prepare(stopped: threading.Event) -> str:
         heard = FailuresHeard()
         cluster_id = wait_for_brokers(administration, heard, servers=",".join(settings.items_of("bootstrap.servers")), stopped=stopped)
@@ -103,6 +129,8 @@ def assemble(
             ensure_topics(admin_client(administration, heard), internal_topics(settings), create=create)
             if registry is not None:
                 registry.start()
+            if sinks is not None:
+                sinks.start()
         return cluster_id
 
     membership = Membership(
@@ -167,6 +195,7 @@ def assemble(
             naming_of(settings.text("dblog.metrics.names"), settings.text("dblog.metrics.jmx.case")),
         ),
         commit=commit,
+        sinks=sink_view,
     )
     schemas = registry_routes(registry) if registry is not None else ()
     page_routes = page.routes() if page is not None else ()
@@ -186,6 +215,7 @@ def assemble(
         waiting=waiting,
         registry=registry,
         recorder=recorder,
+        sinks=sinks,
     )
 
 
@@ -231,6 +261,12 @@ def internal_topics(settings: Settings) -> list[TopicWanted]:
             )
         )
     return topics
+
+
+def _sinks_topic(settings: Settings, topic: str) -> TopicWanted:
+    """Return the topic of sinks' reports. The worker runs without it, so it is no internal topic."""
+    factor = settings.integer("config.storage.replication.factor")
+    return TopicWanted(name=topic, setting=SINKS_TOPIC, partitions=1, replication_factor=factor)
 
 
 def _replication(settings: Settings, name: str) -> int:

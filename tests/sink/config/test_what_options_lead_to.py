@@ -19,7 +19,16 @@ FILES = {
 }
 """Files of the driver's machine, with the tests of what reads or writes them. Whoever writes the configuration owns that machine."""
 HOSTS = {"registry.url", "metrics.listen"}
-TOPICS = {"topics", "topics.pattern", "topics.exclude", "topics.markers", "topics.name", "topics.transaction", "topics.start"}
+TOPICS = {
+    "topics",
+    "topics.pattern",
+    "topics.exclude",
+    "topics.markers",
+    "topics.name",
+    "topics.transaction",
+    "topics.start",
+    "report.topic",
+}
 PLACES = {"target.path", "target.template", "state.path", "checkpoint.path"}
 """Where tables are; a topic's name becomes a part of two of them (test_job_options.py holds it away from the sink's own folders)."""
 OF_TABLES = {"target.path", "target.catalog"}
@@ -27,7 +36,7 @@ NOTHING = """
 batch.records.max chunks.keep.h chunks.wait.s compact.commits control.interval.s landing.keep.h log.format log.level manifest.incomplete.max.s
 manifest.interval.s manifest.keep.h manifest.pass merge.age.max.s merge.attempts.max merge.background.threads merge.broadcast.rows.max merge.path
 merge.rows.max merge.rows.min merge.threads name position progress.file.mib.max quarantine.fraction.max quarantine.rows.max registry.auth
-registry.token registry.unknown.wait.s registry.wait.max.s restart.attempts.max rewrite.rows.max storage.shared.mount storage.single.driver
+registry.token report.interval.s registry.unknown.wait.s registry.wait.max.s restart.attempts.max rewrite.rows.max storage.shared.mount storage.single.driver
 tombstones.keep.h tracing.enabled trigger.interval.s trigger.once vacuum.interval.h vacuum.keep.h vacuum.share.max
 """
 NOTHING_OF_TABLES = """

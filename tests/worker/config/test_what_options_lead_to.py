@@ -47,7 +47,7 @@ signal.kafka.topic topic.delimiter topic.heartbeat.name topic.heartbeat.prefix t
 """,
     "converter": "",
     "worker": """
-config.storage.topic dblog.dumps.storage.topic dblog.registry.topic offset.storage.topic status.storage.topic
+config.storage.topic dblog.dumps.storage.topic dblog.registry.topic dblog.sinks.topic offset.storage.topic status.storage.topic
 """,
 }
 

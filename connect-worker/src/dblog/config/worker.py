@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from dblog.config.clients import to_librdkafka
 from dblog.config.listeners import ANY_HOSTS, Listener, advertised, parse_listener
 from dblog.config.options import Settings, parse, split_list
-from dblog.config.worker_options import DUMPS_TOPIC, WORKER_OPTIONS
+from dblog.config.worker_options import DUMPS_TOPIC, SINKS_TOPIC, WORKER_OPTIONS
 from dblog.errors import ConfigError
 
 _OWN_CLIENT_KEYS = re.compile(r"(bootstrap\.servers|client\.id|client\.rack|security\.protocol|sasl\..+|ssl\..+|socket\..+|reconnect\..+)")
@@ -91,6 +91,8 @@ def read_worker_config(properties: Mapping[str, str], *, shown: Mapping[str, str
     distinct = [settings.text(f"{kind}.storage.topic") for kind in ("config", "offset", "status")]
     if len(set(distinct)) < len(distinct):
         raise ConfigError({"config.storage.topic": ["config, offset and status need three different topics"]})
+    if settings.text(SINKS_TOPIC) in {*distinct, dumps_topic(settings), settings.text("dblog.registry.topic")} - {""}:
+        raise ConfigError({SINKS_TOPIC: ["is a topic that the worker uses for something else; the reports of sinks need one of their own"]})
     if dumps_topic(settings) in distinct:
         raise ConfigError({DUMPS_TOPIC: ["is the topic of configurations, offsets or statuses; requests for dumps need one of their own"]})
     listeners = tuple(map(parse_listener, settings.items_of("listeners")))
@@ -118,9 +120,10 @@ def read_worker_config(properties: Mapping[str, str], *, shown: Mapping[str, str
 
 
 def own_topics(settings: Settings) -> dict[str, str]:
-    """Return the topics that only the worker writes, each with the option that names it."""
+    """Return the topics that no connector may write or read, each with the option that names it."""
     named = {f"{kind}.storage.topic": settings.text(f"{kind}.storage.topic") for kind in ("config", "offset", "status")}
     named |= {DUMPS_TOPIC: dumps_topic(settings), "dblog.registry.topic": settings.text("dblog.registry.topic")}
+    named |= {SINKS_TOPIC: settings.text(SINKS_TOPIC)}
     return {topic: key for key, topic in named.items() if topic}
 
 

@@ -23,6 +23,7 @@ from dblog.config.roles import ROLES_FILE
 from dblog.config.tracing import TRACING, installed
 
 DUMPS_TOPIC = "dblog.dumps.storage.topic"
+SINKS_TOPIC = "dblog.sinks.topic"
 
 LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 
@@ -534,6 +535,14 @@ WORKER_OPTIONS: tuple[Option, ...] = (
         ),
         kind=Kind.SHORT,
         check=_count,
+    ),
+    Option(
+        name=SINKS_TOPIC,
+        doc=(
+            "Compacted topic in which sinks report how they and their tables are (report.topic in their "
+            "configurations); the page and `dblog sinks` show it. Empty: this worker does not read it."
+        ),
+        default="__dblog-sinks",
     ),
     Option(
         name="dblog.signal.files.folder",

@@ -116,8 +116,13 @@ class CompactedLog:
         producer_settings: Mapping[str, str],
         admin_settings: Mapping[str, str],
         on_record: OnRecord | None = None,
+        keeps: bool = True,
     ) -> None:
+        """Create the log of a topic. With ``keeps`` False it is no dictionary: only ``on_record``
+        gets the records.
+        """
         self.topic = topic
+        self._keeps = keeps
         self.skipped = 0
         """Number of unreadable records since this process started."""
         self._consumer_settings = consumer_settings
@@ -664,7 +669,7 @@ class CompactedLog:
                 except Exception as e:  # noqa: BLE001  any error of the fold
                     self._skip(record, e)
             with self._moved:
-                if key is not None:
+                if key is not None and self._keeps:
                     if value is None:
                         self._items.pop(key, None)
                     else:

@@ -8,6 +8,7 @@ from dblog.cluster.records import TaskId
 from dblog.config.plugins import find_connector
 from dblog.page.fleet import Facts, facts_of
 from dblog.page.history import History
+from dblog.page.lake import lake_of
 from dblog.rest.api import Services
 
 _KEPT_S = 2.0
@@ -41,7 +42,7 @@ class Fleet:
         self._until_s = 0.0
 
     def _collect(self, services: Services) -> dict[str, Facts]:
-        herder, now_s = services.herder, time.time()
+        herder, sinks, now_s = services.herder, services.sinks, time.time()
         reports = herder.status_view.reports()
         found: dict[str, Facts] = {}
         for name, view in herder.configs.views().items():
@@ -60,5 +61,6 @@ class Fleet:
                 rates=self._history.now(name),
                 warnings=herder.status_view.warnings_of(name),
                 now_s=now_s,
+                lake=None if sinks is None else lake_of(sinks.of_topics(herder.statuses.topics(name)), sinks.sink, now_s),
             )
         return found

@@ -15,8 +15,10 @@ from dblog.page.asked import Asked, connector_path, page_path, refused
 from dblog.page.effects import WORDS, Known, dumps_open, effect_of, stop_dump_effect
 from dblog.page.fleet import MEANINGS, Facts
 from dblog.page.history import BYTES_EACH, REACHES
+from dblog.page.lake import resume_command
 from dblog.page.overview import series_of
 from dblog.page.positions import in_words
+from dblog.page.sinks import lake_of_connector
 from dblog.readers.shown_offset import without_rows
 from dblog.rest.access import shown_trace
 
@@ -94,6 +96,8 @@ async def load(asked: Asked) -> Mapping[str, Any]:
         "restarts": {} if report is None else report.restarts,
         "topics": len(herder.statuses.topics(found.name)),
         "running_dumps": dumps_open(details),
+        "lake": lake_of_connector(asked, found.name),
+        "resume_command": resume_command,
         "reaches": REACHES,
         "history": asked.history,
         "history_bytes_each": BYTES_EACH,

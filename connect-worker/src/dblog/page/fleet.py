@@ -17,6 +17,7 @@ from enum import IntEnum
 from typing import Any
 
 from dblog.page.formats import duration
+from dblog.page.lake import BAD_WORDS, Lake
 from dblog.runtime.policy import ONCE_GONE
 
 STALLED_S = 60.0
@@ -70,6 +71,12 @@ class Facts:
     """Age of the newest changes when the worker has read them, on average over 5 s."""
     kafka_lag_s: float | None = None
     """Time from there until Kafka has acknowledged them."""
+    lake_lag_s: float | None = None
+    """Time from Kafka to the lake, of the sink that is the furthest behind. None without a sink."""
+    lake_word: str = ""
+    """The worst word of its sinks, or empty without one."""
+    lake_parked: int = 0
+    """Tables that a sink has parked."""
     behind_bytes: float | None = None
     margin_bytes: float | None = None
     """Bytes of log before the stored position that the server still keeps."""
@@ -89,12 +96,17 @@ class Facts:
     @property
     def needs_attention(self) -> bool:
         """True if something is wrong or in doubt."""
-        return self.health <= Health.STALLED or self.warnings > 0
+        return self.health <= Health.STALLED or self.doubts > 0
+
+    @property
+    def doubts(self) -> int:
+        """Number of things that are in doubt though it may run: warnings, and its tables in the lake."""
+        return self.warnings + self.lake_parked + (self.lake_word in BAD_WORDS)
 
     @property
     def order(self) -> tuple[int, int, float, str]:
         """Sorts what is wrong first, then doubts, then the greatest lag."""
-        return (min(self.health, Health.STARTING), -min(1, self.warnings), -(self.lag_s or 0.0), self.name)
+        return (min(self.health, Health.STARTING), -min(1, self.doubts), -(self.lag_s or 0.0), self.name)
 
 
 def facts_of(
@@ -111,6 +123,7 @@ def facts_of(
     rates: Mapping[str, float],
     warnings: int,
     now_s: float,
+    lake: Lake | None = None,
 ) -> Facts:
     """Return the facts of a connector from its status and the newest report of its task.
 
@@ -138,6 +151,9 @@ def facts_of(
         lag_s=known["lag_ms"] / 1000 if "lag_ms" in known and health not in (Health.PAUSED, Health.FAILED) else None,
         source_lag_s=read_s,
         kafka_lag_s=None if read_s is None or acknowledged_s is None else max(0.0, acknowledged_s - read_s),
+        lake_lag_s=None if lake is None else lake.lag_s,
+        lake_word="" if lake is None else lake.word,
+        lake_parked=0 if lake is None else len(lake.parked),
         behind_bytes=known.get("log_behind_bytes"),
         margin_bytes=known.get("log_purge_margin_bytes"),
         race_left_s=known.get("log_race_left_seconds"),

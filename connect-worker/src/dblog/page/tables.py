@@ -10,9 +10,11 @@ from urllib.parse import quote
 
 from dblog.cluster.records import TaskId
 from dblog.cluster.requests import not_found
+from dblog.cluster.sinkstore import SinkOfTable
 from dblog.page.asked import Asked
 from dblog.page.connector import common, dumps_of
 from dblog.page.fleet import Facts
+from dblog.page.lake import by_topic, resume_command
 from dblog.page.overview import Query
 from dblog.page.schemachanges import ColumnChange, changes_between, columns_of
 from dblog.page.tablelist import Table, listed_tables, tables_of
@@ -58,6 +60,7 @@ async def listed(asked: Asked) -> Mapping[str, Any]:
         **values,
         "found": page,
         "versions": await asked.schema_versions.newest(asked, [table.topic for table in page.rows if table.topic]),
+        "lake": _lake(asked, [table.topic for table in page.rows if table.topic]),
         "search": search,
         "captured": numbers.get("tables_captured"),
         "parked": numbers.get("tables_parked"),
@@ -90,9 +93,16 @@ async def one(asked: Asked) -> Mapping[str, Any]:
         "title": f"{table.name} of {found.name}",
         "table": table,
         "columns": before or {},
+        "lake": _lake(asked, [table.topic] if table.topic else []).get(table.topic, []),
+        "resume_command": resume_command,
         "versions": versions[::-1][:_VERSIONS_MAX],
         "older": max(0, len(numbers) - _VERSIONS_MAX),
     }
+
+
+def _lake(asked: Asked, topics: Iterable[str]) -> Mapping[str, list[SinkOfTable]]:
+    view = asked.services.sinks
+    return {} if view is None else by_topic(view.of_topics(topics))
 
 
 def _subject(topic: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dblog.config.roles import Role
-from dblog.page import configuration, connector, dumps, overview, tables
+from dblog.page import configuration, connector, dumps, overview, sinks, tables
 from dblog.page.asked import Asked
 from dblog.rest.api import PAGE_PATH
 
@@ -54,6 +54,8 @@ _DUMP = f"{_CONNECTOR}/dumps/{{dump}}"
 
 VIEWS = (
     View(path="", role=Role.READER, template="overview.html", load=overview.load),
+    View(path="/sinks", role=Role.READER, template="sinks.html", load=sinks.listed),
+    View(path="/sinks/{sink}", role=Role.READER, template="sink.html", load=sinks.one),
     View(path="/new", role=Role.ADMIN, template="new.html", load=configuration.new),
     View(path=_CONNECTOR, role=Role.READER, template="connector.html", load=connector.load),
     View(path=f"{_CONNECTOR}/tables", role=Role.READER, template="tables.html", load=tables.listed),

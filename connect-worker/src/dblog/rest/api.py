@@ -23,6 +23,7 @@ from starlette.responses import JSONResponse, Response
 
 from dblog.cluster.herder import Herder
 from dblog.cluster.requests import Request, RequestError, bad_request
+from dblog.cluster.sinkstore import SinkView
 from dblog.cluster.validation import Validator
 from dblog.config.worker import WorkerConfig
 from dblog.rest.bodies import BadBodyError, parse_body
@@ -62,6 +63,8 @@ class Services:
     checks: Checks
     metrics: Callable[[], bytes]
     commit: str
+    sinks: SinkView | None = None
+    """What sinks report of themselves. None where the worker does not read it."""
 
 
 class Answer(JSONResponse):

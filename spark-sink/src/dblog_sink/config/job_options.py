@@ -20,7 +20,7 @@ import yaml
 
 from dblog_sink.config.lake_paths import plainly
 from dblog_sink.config.log_retention import FILES_H, LOG_LONGER_H, OWN_LOG_H, is_own_hot
-from dblog_sink.config.options import Option, address, number, one_of, pattern, text, truth, web_addresses, whole
+from dblog_sink.config.options import Option, address, number, one_of, pattern, text, topic_or_none, truth, web_addresses, whole
 from dblog_sink.config.policy import Policy
 from dblog_sink.config.tables import PREFIX, TABLE_OPTIONS, TableRule, TableSpec, rules, spec
 from dblog_sink.errors import ConfigError
@@ -375,6 +375,21 @@ OPTIONS: tuple[Option, ...] = (
         doc="Size in MiB at which progress.file is renamed to <progress.file>.1, which replaces the one before; 0 means never.",
     ),
     Option(
+        name="report.topic",
+        read=topic_or_none,
+        default="__dblog-sinks",
+        doc=(
+            "Compacted topic to which the job reports how it and its tables are, without values of rows; the "
+            "worker's page and `dblog sinks` show it. The worker names it in dblog.sinks.topic. Empty: no report."
+        ),
+    ),
+    Option(
+        name="report.interval.s",
+        read=whole(1),
+        default="10",
+        doc="Seconds between two reports. A report has at most 201 records, each smaller than 4 KiB.",
+    ),
+    Option(
         name="metrics.listen",
         read=address,
         default=None,
@@ -541,8 +556,9 @@ class Settings:
         return ("", "") if match is None else (match["db"] or "", match["table"] or "")
 
     def excludes(self, topic: str) -> bool:
-        """Return True if topics.exclude matches the topic."""
-        return self.values["topics.exclude"].fullmatch(topic) is not None
+        """Return True if topics.exclude matches the topic, or the job reports to it."""
+        # The job would report what it reads, and read what it reports.
+        return topic == self.values["report.topic"] or self.values["topics.exclude"].fullmatch(topic) is not None
 
     def may_be_table(self, topic: str) -> bool:
         """Return True if an excluded topic is a table if it has rows.

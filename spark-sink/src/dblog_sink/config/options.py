@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 _PORT_MAX = 65_535
+_TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,15 @@ def pattern(given: str) -> re.Pattern[str]:
     except re.error as e:
         msg = f"is not a regular expression: {e}"
         raise ValueError(msg) from None
+
+
+def topic_or_none(given: str) -> str | None:
+    """Read the name of a topic; an empty text gives None."""
+    name = given.strip()
+    if name and not _TOPIC.fullmatch(name):
+        msg = "must be a topic's name: at most 249 of the characters a-z A-Z 0-9 . _ -, or empty"
+        raise ValueError(msg)
+    return name or None
 
 
 def address(given: str) -> str:

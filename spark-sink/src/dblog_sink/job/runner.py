@@ -29,6 +29,7 @@ from dblog_sink.job.log_cleanup import LogCleanup, follow_own_logs
 from dblog_sink.job.losses import CheckpointOffsets
 from dblog_sink.job.messages import error_class, one_line, with_trace
 from dblog_sink.job.obey import CommandFolder
+from dblog_sink.job.reporting import Reporting
 from dblog_sink.job.vacuum import Vacuum
 from dblog_sink.kafka import brokers, source
 from dblog_sink.observe.lag import AppliedUpTo
@@ -78,6 +79,7 @@ class Runner:
         *,
         merge_only: bool = False,
         traces: Traces | None = None,
+        reporting: Reporting | None = None,
     ) -> None:
         self._session = session
         self._settings = settings
@@ -105,6 +107,8 @@ class Runner:
             traces=traces,
         )
         self._parts, self._arrivals = pipeline.parts, pipeline.arrivals
+        if reporting is not None:
+            reporting.follow(pipeline.parts)
         self._quarantine = pipeline.quarantine
         self._writer, self._scheduler = pipeline.writer, pipeline.scheduler
         # The claim makes a commit in every known table, including idle ones.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
@@ -22,10 +24,13 @@ from dblog_sink.delta.fence import Fence
 from dblog_sink.delta.session import another, spark_session
 from dblog_sink.errors import DefiniteError
 from dblog_sink.job.messages import one_line
+from dblog_sink.job.reporting import Reporting, report_of
 from dblog_sink.job.runner import Runner
 from dblog_sink.job.shutdown import stop_on_signal
 from dblog_sink.kafka import brokers, checkpoint_binding
+from dblog_sink.kafka.report_topic import ReportTopic
 from dblog_sink.observe.progress import Listener, Progress
+from dblog_sink.observe.report import Report
 from dblog_sink.state import files
 from dblog_sink.state.control_table import path_of, read_state
 from dblog_sink.state.lease import Lease
@@ -37,6 +42,8 @@ log = logging.getLogger(__name__)
 
 _SPANS_WAIT_S = 2.0
 """Seconds to wait at the end of the job for a collector that does not answer."""
+_REPORT_WAIT_S = 2.0
+"""Seconds to wait at the end of the job for the last report."""
 
 
 def run(settings: Settings) -> int:
@@ -46,7 +53,8 @@ def run(settings: Settings) -> int:
     person, logged in one sentence.
     """
     try:
-        progress, traces = observers_of(settings)
+        report = None if settings["report.topic"] is None else report_of(settings, program=__version__)
+        progress, traces = observers_of(settings, report)
     except DefiniteError as e:
         log.error("the sink does not start: %s", e)
         return 1
@@ -57,6 +65,7 @@ def run(settings: Settings) -> int:
     forget_hook = stop_on_signal(session, stopping, ended)
     lease: Lease | None = None
     fence: Fence | None = None
+    reporting: Reporting | None = None
     try:
         merge_only = lacks_upsert(session) or settings["merge.path"] == "merge"
         check_paths(session, settings)
@@ -66,7 +75,12 @@ def run(settings: Settings) -> int:
         if cluster_id is None:
             return 0
         checkpoint_binding.check(files.folder(session, settings.checkpoint_path), settings, cluster_id)
-        return Runner(session, settings, progress, stopping, lease, fence, merge_only=merge_only, traces=traces).run()
+        if report is not None:
+            reporting = Reporting(
+                report, partial(ReportTopic, session, settings, settings["report.topic"]), interval_s=settings["report.interval.s"]
+            )
+            reporting.start()
+        return Runner(session, settings, progress, stopping, lease, fence, merge_only=merge_only, traces=traces, reporting=reporting).run()
     except DefiniteError as e:
         progress.emit("failed", reason=str(e))
         log.error("the sink does not start: %s", e)
@@ -75,6 +89,8 @@ def run(settings: Settings) -> int:
         with contextlib.suppress(Py4JError, OSError):
             if lease is not None:
                 lease.give_back(ended_well=fence is not None and not fence.is_gone)
+        if reporting is not None:
+            reporting.close(_REPORT_WAIT_S)
         ended.set()
         with contextlib.suppress(Py4JError, OSError):  # the JVM may be gone
             forget_hook()
@@ -104,8 +120,10 @@ def fenced(session: SparkSession, settings: Settings, lease: Lease) -> Fence:
     return fence
 
 
-def observers_of(settings: Settings) -> tuple[Progress, Traces | None]:
-    """Return the progress, which writes to its file, metrics and traces, and the traces or None."""
+def observers_of(settings: Settings, report: Report | None = None) -> tuple[Progress, Traces | None]:
+    """Return the progress, which writes to its file, metrics, report and traces, and the traces or
+    None.
+    """
     file = None if settings["progress.file"] is None else Path(settings["progress.file"])
     listeners: list[Listener] = []
     if settings["metrics.listen"] is not None:
@@ -114,6 +132,8 @@ def observers_of(settings: Settings) -> tuple[Progress, Traces | None]:
         metrics = Metrics(version=__version__, once=settings["trigger.once"])
         log.info("metrics are at port %d under /metrics", metrics.serve(settings["metrics.listen"]))
         listeners.append(metrics.take)
+    if report is not None:
+        listeners.append(lambda kind, facts: report.take(kind, facts, now_s=time.time()))
 
     def listener(kind: str, facts: Mapping[str, Any]) -> None:
         for take in listeners:

@@ -31,24 +31,30 @@ Ends = dict[str, dict[int, int]]
 """Offsets by topic and partition."""
 
 
+def client_properties(settings: Settings) -> dict[str, str]:
+    """Return the properties of the job's Kafka clients."""
+    return {key.removeprefix("kafka."): value for key, value in settings.kafka.items()}
+
+
 @contextmanager
-def _admin(session: SparkSession, settings: Settings) -> Iterator[tuple[Any, Any]]:
+def admin(session: SparkSession, settings: Settings) -> Iterator[tuple[Any, Any]]:
+    """Open Kafka's admin client inside the block, and give it with the JVM."""
     jvm: Any = session.sparkContext._jvm  # noqa: SLF001  PySpark has no client of its own
     properties = jvm.java.util.Properties()
-    for key, value in settings.kafka.items():
-        properties.setProperty(key.removeprefix("kafka."), value)
-    admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
+    for key, value in client_properties(settings).items():
+        properties.setProperty(key, value)
+    client = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
     try:
-        yield jvm, admin
+        yield jvm, client
     finally:
-        admin.close()
+        client.close()
 
 
 def cluster_id(session: SparkSession, settings: Settings) -> str:
     """Return the id of the Kafka cluster, empty if it has none."""
-    with _admin(session, settings) as (jvm, admin):
+    with admin(session, settings) as (jvm, client):
         asked = jvm.org.apache.kafka.clients.admin.DescribeClusterOptions().timeoutMs(ANSWER_TIMEOUT_MS)
-        return str(admin.describeCluster(asked).clusterId().get() or "")
+        return str(client.describeCluster(asked).clusterId().get() or "")
 
 
 def first_answer(
@@ -80,7 +86,7 @@ def _first_answer(
             if (unmet := _unmet(session, settings)) is not None:
                 log.warning("there is %s yet", unmet)
         except Py4JError as e:
-            name, reason = _trouble(e)
+            name, reason = trouble(e)
             if _REFUSED.search(name):
                 msg = f"the brokers at {servers} refuse the sink, see kafka.* in its configuration: {reason}"
                 raise DefiniteError(msg) from e
@@ -103,8 +109,8 @@ def _unmet(session: SparkSession, settings: Settings) -> str | None:
 
     Return None if all named ones exist, or one matches the pattern.
     """
-    with _admin(session, settings) as (jvm, admin):
-        names = admin.listTopics().names().get()
+    with admin(session, settings) as (jvm, client):
+        names = client.listTopics().names().get()
         if settings["topics"] is not None:
             absent = sorted(name for name in listed(settings["topics"]) if not names.contains(name))
             return f"no topic {', '.join(absent)}" if absent else None
@@ -114,8 +120,8 @@ def _unmet(session: SparkSession, settings: Settings) -> str | None:
         return f"no topic that matches topics.pattern {settings['topics.pattern']} (of {names.size()}, among them {some or 'none'})"
 
 
-def _trouble(error: Exception) -> tuple[str, str]:
-    """Return the class of the innermost cause and its message."""
+def trouble(error: Exception) -> tuple[str, str]:
+    """Return the class of an error's innermost cause, and the class with its message."""
     if not isinstance(error, Py4JJavaError):
         return type(error).__name__, str(error).splitlines()[0]
     cause = error.java_exception
@@ -127,22 +133,22 @@ def _trouble(error: Exception) -> tuple[str, str]:
 
 def compacted(session: SparkSession, settings: Settings, topic: str) -> bool:
     """Return True if the broker may delete a topic's records when later ones have their keys."""
-    with _admin(session, settings) as (jvm, admin):
+    with admin(session, settings) as (jvm, client):
         resource = jvm.org.apache.kafka.common.config.ConfigResource(jvm.org.apache.kafka.common.config.ConfigResource.Type.TOPIC, topic)
         names = jvm.java.util.ArrayList()
         names.add(resource)
-        policy = admin.describeConfigs(names).all().get().get(resource).get("cleanup.policy")
+        policy = client.describeConfigs(names).all().get().get(resource).get("cleanup.policy")
         return policy is not None and "compact" in str(policy.value())
 
 
 def ends(session: SparkSession, settings: Settings, topics: Collection[str]) -> tuple[Ends, Ends]:
     """Return first and end offsets of those of the topics that exist."""
-    with _admin(session, settings) as (jvm, admin):
-        there = set(admin.listTopics().names().get()) & set(topics)
+    with admin(session, settings) as (jvm, client):
+        there = set(client.listTopics().names().get()) & set(topics)
         names = jvm.java.util.ArrayList()
         for topic in sorted(there):
             names.add(topic)
-        described = admin.describeTopics(names).allTopicNames().get()
+        described = client.describeTopics(names).allTopicNames().get()
         partitions = [(topic, int(one.partition())) for topic in sorted(there) for one in described.get(topic).partitions()]
         found: list[Ends] = []
         for spec in (jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest(), jvm.org.apache.kafka.clients.admin.OffsetSpec.latest()):
@@ -150,7 +156,7 @@ def ends(session: SparkSession, settings: Settings, topics: Collection[str]) -> 
             keys = {partition: jvm.org.apache.kafka.common.TopicPartition(*partition) for partition in partitions}
             for key in keys.values():
                 wanted.put(key, spec)
-            offsets = admin.listOffsets(wanted)
+            offsets = client.listOffsets(wanted)
             at: Ends = {}
             for (topic, partition), key in keys.items():
                 at.setdefault(topic, {})[partition] = int(offsets.partitionResult(key).get().offset())

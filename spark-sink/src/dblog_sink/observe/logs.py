@@ -55,14 +55,26 @@ class _OnStderr(logging.Handler):
             self.handleError(record)
 
 
-class _Lines(logging.Formatter):
-    def __init__(self, layout: str, secrets: Iterable[str]) -> None:
-        super().__init__(_PLAIN)
-        self._layout = layout
+class Hidden:
+    """A function that hides secrets in a text, also as Python and JSON write them."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
         written = {
             form for secret in secrets if len(secret) >= _SHORTEST_SECRET for form in (secret, repr(secret)[1:-1], json.dumps(secret)[1:-1])
         }
         self._secrets = sorted(written, key=len, reverse=True)
+
+    def __call__(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, _HIDDEN)
+        return text
+
+
+class _Lines(logging.Formatter):
+    def __init__(self, layout: str, secrets: Iterable[str]) -> None:
+        super().__init__(_PLAIN)
+        self._layout = layout
+        self._without_secrets = Hidden(secrets)
 
     def format(self, record: logging.LogRecord) -> str:
         if self._layout == "plain":
@@ -93,8 +105,3 @@ class _Lines(logging.Formatter):
                 return [self._hidden_in(one) for one in value]
             case _:
                 return value
-
-    def _without_secrets(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, _HIDDEN)
-        return text
