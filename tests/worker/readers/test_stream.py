@@ -181,6 +181,31 @@ def test_the_log_is_looked_at_after_each_part_of_a_chunk_and_often_while_the_sen
     assert log.waited_s == [RECV_TIMEOUT_S, 0.0, *longer_s, 0.0, CHUNK_ROOM_WAIT_S, RECV_TIMEOUT_S]
 
 
+def test_an_event_of_an_idle_server_does_not_make_the_last_row_late() -> None:
+    """Rotations, heartbeats and transactions of other tables come without rows: between their bytes and the next look the lag is asked for."""
+    lags_ms: list[float] = []
+
+    def read(received_bytes: int, *, after_s: float) -> Callable[[], int]:
+        def read() -> int:
+            lags_ms.append(log.stream.lag_ms())
+            log.now_s += after_s
+            return received_bytes
+
+        return read
+
+    quiet = [read(0, after_s=1.0)] * 190
+    log = ScriptedLog(
+        iter([read(100, after_s=0.001), *quiet, read(60, after_s=0.2), read(60, after_s=0.5), read(0, after_s=0.2), *quiet[:2]])
+    )
+    log.now_s = 10_000.0
+    log.stream.source_ts_us = int((log.now_s - 5) * 1_000_000)
+
+    log.run()
+
+    assert lags_ms[1] > 5000, "before the first end of the log the age of its newest row is all that is known"
+    assert max(lags_ms[2:]) < 1000
+
+
 def test_a_moment_without_bytes_beside_rows_of_chunks_is_not_the_end_of_the_log() -> None:
     """The governor slows dumps by the log's lag, and the log is looked at for a moment only while rows of chunks wait."""
     lags_ms: list[float] = []

@@ -267,6 +267,8 @@ class LogStream:
         self._room_wait_s = CHUNK_ROOM_WAIT_S
         self._caught_up = False
         self._caught_up_at_s = clock.monotonic_s()
+        self._end_reached = False
+        """True once this run has read the log to its end."""
         self._heard_at_s = clock.monotonic_s()
         self._connected_at_s: float | None = None
         self.connected = False
@@ -324,6 +326,9 @@ class LogStream:
         """Return the lag in milliseconds: the age of the newest row read, 0 once the log has
         nothing more.
 
+        Whatever is unread after an end of the log was committed after that end. So the lag is at
+        most the time since then: an idle server's own events do not make old rows late.
+
         While nothing is heard of the log (no connection, signs of life overdue, a full queue), the
         lag is at least as long as that.
         """
@@ -333,7 +338,10 @@ class LogStream:
         newest_us = max(self.source_ts_us or 0, self._at.source_ts_us)
         if self._caught_up or not newest_us:
             return least_ms
-        return max(least_ms, (self._clock.now_us() - newest_us) / 1000)
+        age_ms = (self._clock.now_us() - newest_us) / 1000
+        if self._end_reached:
+            age_ms = min(age_ms, (self._clock.monotonic_s() - self._caught_up_at_s) * 1000)
+        return max(least_ms, age_ms)
 
     def behind_ms(self) -> float:
         """Return for how many milliseconds the end of the log has not been reached.
@@ -426,7 +434,7 @@ class LogStream:
             if received_bytes or not reader.is_silent:
                 self._heard_at_s = self._clock.monotonic_s()
                 if self._caught_up:
-                    self._caught_up_at_s = self._heard_at_s
+                    self._caught_up_at_s, self._end_reached = self._heard_at_s, True
                 self.heard_at_us = self._clock.now_us()
             if received_bytes:
                 self._data_at_s = self._heard_at_s
