@@ -24,7 +24,7 @@ import fastavro
 import httpx
 from chaos.unknown import is_unknown
 from dblog.core.timeline import Timeline
-from dblog.readers.history import SchemaHistory
+from dblog.readers.log.history import SchemaHistory
 from demo.lake import Lake
 from demo.rest import NO_TLS
 from support.history import FakeHistoryLog

@@ -1,8 +1,8 @@
-"""What every ``readers.history.HistoryLog`` does: the fake and the Kafka topic run this same suite."""
+"""What every ``readers.log.history.HistoryLog`` does: the fake and the Kafka topic run this same suite."""
 
 from __future__ import annotations
 
-from dblog.readers.history import HistoryLog
+from dblog.readers.log.history import HistoryLog
 
 
 class HistoryLogContract:

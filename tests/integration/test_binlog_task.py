@@ -16,7 +16,7 @@ import pytest
 from dblog.core.timeline import Timeline
 from dblog.errors import DefiniteError, PositionLostError, TransientError
 from dblog.model import TableId
-from dblog.readers.history import SchemaHistory
+from dblog.readers.log.history import SchemaHistory
 from stack import MariaDb, MySql
 from stack.database import Database
 from stack.process import wait_until

@@ -12,8 +12,8 @@ import pytest
 from dblog.abort import Abort
 from dblog.core import pressure
 from dblog.core.pressure import OF_SERVER, Limit
-from dblog.readers import governing
 from dblog.readers.contract import LoadWatch
+from dblog.readers.dump import governing
 from stack.database import Database
 from support.follower import Follower
 from support.servers import connected, execute, new_database

@@ -13,9 +13,9 @@ from contracts.history_log import HistoryLogContract
 from dblog.core.timeline import START, Timeline
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import Column, Table, TableId
-from dblog.readers.debezium_history import LoggedStatement
-from dblog.readers.history import SchemaHistory
-from dblog.readers.history_topic import KafkaHistoryLog
+from dblog.readers.log.debezium_history import LoggedStatement
+from dblog.readers.log.history import SchemaHistory
+from dblog.readers.log.history_topic import KafkaHistoryLog
 from dblog.readers.standing_warnings import StandingWarnings
 from stack import Kafka
 

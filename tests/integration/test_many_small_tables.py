@@ -17,7 +17,7 @@ import pytest
 from dblog.core import dumps
 from dblog.core.dumps import dump_to_text
 from dblog.errors import TransientError
-from dblog.readers import offset as offsets
+from dblog.readers.run import offset as offsets
 from stack.database import Database
 from stack.process import wait_until
 from support import task_follower

@@ -14,7 +14,7 @@ from dblog.dialects.mysql.task import server
 from dblog.dialects.mysql.wire import session
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import TableId
-from dblog.readers import chunk
+from dblog.readers.dump import chunk
 from stack.database import Database
 from support.follower import Follower
 from support.servers import connected, execute, new_database

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from dblog.readers import signal_topic
-from dblog.readers.signal_file import SignalFileSettings
-from dblog.readers.signal_topic import SignalTopicSettings
+from dblog.readers.signals import signal_topic
+from dblog.readers.signals.signal_file import SignalFileSettings
+from dblog.readers.signals.signal_topic import SignalTopicSettings
 from stack import Kafka
 from stack.database import Database
 from support.follower import Follower

@@ -84,14 +84,14 @@ MUTATIONS = (
     Mutation("rows of one surrogate have no order", "dblog.core.surrogate:keyed_by", "key = (name, *rest)", "key = (name,)", 1000),
     Mutation(
         "a chunk of a table without a key ends between rows of one surrogate",
-        f"{READERS}chunk:ChunkReader._select_groups",
+        f"{READERS}dump.chunk:ChunkReader._select_groups",
         "KEYLESS_ROWS_MAX + 1",
         "rows",
         20_000,
     ),
     Mutation(
         "a chunk of a table without a key is sent though it changed",
-        f"{READERS}chunk:ChunkReader._read_from_frontier",
+        f"{READERS}dump.chunk:ChunkReader._read_from_frontier",
         "keyed=bool(version.key)",
         "keyed=True",
         20_000,
@@ -111,58 +111,60 @@ MUTATIONS = (
         "valid = len(versions) - 1",
         20_000,
     ),
-    # ---- readers/order.py, readers/chunk_rows.py, readers/open_windows.py, core/dump_book.py
-    Mutation("rows pass by the windows", f"{READERS}order:RecordOrder.rows", "if self._windows.any_open or self._closed:", "if False:"),
+    # ---- readers/dump/order.py, readers/dump/chunk_rows.py, readers/dump/open_windows.py, core/dump_book.py
+    Mutation(
+        "rows pass by the windows", f"{READERS}dump.order:RecordOrder.rows", "if self._windows.any_open or self._closed:", "if False:"
+    ),
     Mutation(
         "a chunk of other columns is sent",
-        f"{READERS}chunk_rows:ChunkRows._records_of",
+        f"{READERS}dump.chunk_rows:ChunkRows._records_of",
         "encoder is None or encoder.plan.table != chunk.table",
         "encoder is None",
         20_000,
     ),
     Mutation(
         "noted keys are sent all the same",
-        f"{READERS}closed_windows:WindowRecords.make",
+        f"{READERS}dump.closed_windows:WindowRecords.make",
         "self.context, noted)",
         "self.context, frozenset())",
     ),
     Mutation(
         "keys that come behind a window whose turn has not come are sent all the same",
-        f"{READERS}closed_windows:ClosedWindows.note",
+        f"{READERS}dump.closed_windows:ClosedWindows.note",
         "window.left_out.update(",
         "set().update(",
         5000,
     ),
     Mutation(
         "keys that come behind rows that are encoded are sent all the same",
-        f"{READERS}closed_windows:WindowRecords.part",
+        f"{READERS}dump.closed_windows:WindowRecords.part",
         "if noted and not noted.isdisjoint(keys):",
         "if False:",
         5000,
     ),
     Mutation(
         "rows leave part by part though no key tells them apart",
-        f"{READERS}order:RecordOrder.watermark",
+        f"{READERS}dump.order:RecordOrder.watermark",
         "if any(self._chunk_rows.leave_whole(window) for window in closed):",
         "if False:",
         20_000,
     ),
     Mutation(
         "what the log says of tables comes between the parts of a window",
-        f"{READERS}stream:LogStream._take",
+        f"{READERS}log.stream:LogStream._take",
         "if not isinstance(item, _BETWEEN_PARTS):",
         "if False:",
         20_000,
     ),
     Mutation(
         "a dump row has the high position",
-        f"{READERS}chunk_rows:ChunkRows._records_of",
+        f"{READERS}dump.chunk_rows:ChunkRows._records_of",
         "self._records.chunk_context(closed.low,",
         "self._records.chunk_context(closed.high,",
     ),
     Mutation(
         "the frontier moves ahead of the rows",
-        f"{READERS}chunk_rows:ChunkRows.next_part",
+        f"{READERS}dump.chunk_rows:ChunkRows.next_part",
         "    keys, values = records.part(",
         "    chunk, own = window.closed.rows, self._progress.own\n"
         "    if own is not None and own.table(chunk.table.id) is not None and not records.at:\n"
@@ -174,7 +176,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a window opens though the table was reset",
-        f"{READERS}open_windows:OpenWindows.declare",
+        f"{READERS}dump.open_windows:OpenWindows.declare",
         "or self._resets_of(table, lane) != resets",
         "",
         20_000,
@@ -188,56 +190,56 @@ MUTATIONS = (
     ),
     Mutation(
         "a range is read again while an older window is open",
-        f"{READERS}open_windows:OpenWindows.settled",
+        f"{READERS}dump.open_windows:OpenWindows.settled",
         "or not self._is_open(table, lane)",
         "or True",
         20_000,
     ),
     Mutation(
         "a range is read again while an older window closes",
-        f"{READERS}open_windows:OpenWindows._is_open",
+        f"{READERS}dump.open_windows:OpenWindows._is_open",
         "or self._closed.of(table, lane) > 0",
         "",
         20_000,
     ),
-    Mutation("a window of a held table opens", f"{READERS}open_windows:OpenWindows.declare", "or table in self._held", "", 20_000),
+    Mutation("a window of a held table opens", f"{READERS}dump.open_windows:OpenWindows.declare", "or table in self._held", "", 20_000),
     Mutation(
         "a window of a dump that rests opens",
-        f"{READERS}open_windows:OpenWindows.declare",
+        f"{READERS}dump.open_windows:OpenWindows.declare",
         "or self._progress.is_paused(table)",
         "",
         20_000,
     ),
     Mutation(
         "windows have no bound",
-        f"{READERS}open_windows:OpenWindows.declare",
+        f"{READERS}dump.open_windows:OpenWindows.declare",
         "or self._windows.open_of(table, lane) + max(0, self._closed.of(table, lane) - 1) < windows_max",
         "or True",
     ),
     Mutation(
         "a window that was never opened is waited for",
-        f"{READERS}open_windows:OpenWindows.wait_done",
+        f"{READERS}dump.open_windows:OpenWindows.wait_done",
         "or not self._is_open(table, lane)",
         "",
         20_000,
     ),
     Mutation(
         "an end is told before an offset has it",
-        f"{READERS}dumpdesk:DumpDesk.statuses",
+        f"{READERS}run.dumpdesk:DumpDesk.statuses",
         "end = None if stored is None else stored.end",
         "end = one.end",
         5000,
     ),
     Mutation(
         "a table that is put back is read on for the dump before",
-        f"{READERS}dumping:Dumping.put_back",
+        f"{READERS}dump.dumping:Dumping.put_back",
         "self._progress.change(lambda book: book.read_for(table, INITIAL))",
         "pass",
         20_000,
     ),
     Mutation(
         "the offset does not hear of dumps that were asked for",
-        f"{READERS}offset:SourceOffset.advance",
+        f"{READERS}run.offset:SourceOffset.advance",
         "if step.requests is not None:",
         "if False:",
         1000,
@@ -265,41 +267,43 @@ MUTATIONS = (
     ),
     Mutation(
         "rows that changed inside a window have fingerprints",
-        f"{READERS}chunk_rows:ChunkRows._records_of",
+        f"{READERS}dump.chunk_rows:ChunkRows._records_of",
         "encoder.fingerprint_chunk(chunk.rows, window.left_out)",
         "encoder.fingerprint_chunk(chunk.rows, frozenset())",
         20_000,
     ),
     Mutation(
         "a failed window stays open",
-        f"{READERS}open_windows:OpenWindows.abandon",
+        f"{READERS}dump.open_windows:OpenWindows.abandon",
         "self._discarded(self._windows.discard(ticket.number, reason))",
         "pass",
         5000,
     ),
-    Mutation("a reset wakes nobody", f"{READERS}open_windows:OpenWindows.send_back", "self._changed.notify_all()", "pass"),
+    Mutation("a reset wakes nobody", f"{READERS}dump.open_windows:OpenWindows.send_back", "self._changed.notify_all()", "pass"),
     Mutation(
         "a table that is read again keeps its windows",
-        f"{READERS}open_windows:OpenWindows.discard_table",
+        f"{READERS}dump.open_windows:OpenWindows.discard_table",
         "self._windows.table_changed(table, reason)",
         "pass",
         20_000,
     ),
     Mutation(
         "whoever reads a table that is read again goes on",
-        f"{READERS}open_windows:OpenWindows.discard_table",
+        f"{READERS}dump.open_windows:OpenWindows.discard_table",
         "self.send_back(table, reason)",
         "pass",
         5000,
     ),
     Mutation(
         "DDL discards no window",
-        f"{READERS}open_windows:OpenWindows.table_changed",
+        f"{READERS}dump.open_windows:OpenWindows.table_changed",
         "self._discarded(self._windows.table_changed(table, reason))",
         "pass",
         20_000,
     ),
-    Mutation("nothing is held", f"{READERS}open_windows:OpenWindows.hold", "for table in tables - before:", "for table in ():", 20_000),
+    Mutation(
+        "nothing is held", f"{READERS}dump.open_windows:OpenWindows.hold", "for table in tables - before:", "for table in ():", 20_000
+    ),
     Mutation(
         "the offset never hears of the dump",
         f"{READERS}dump_progress:DumpProgress.take_moved",
@@ -309,26 +313,29 @@ MUTATIONS = (
     # ---- readers/queue.py
     Mutation("the queue has no bound", f"{READERS}queue:BlockingQueue._has_room", "if not self._batches:", "if True:"),
     Mutation("room in the queue wakes nobody", f"{READERS}queue:BlockingQueue.poll", "self._changed.notify_all()", "pass"),
-    # ---- readers/proof.py, readers/chunk.py
+    # ---- readers/dump/proof.py, readers/dump/chunk.py
     Mutation(
-        "a window is not proved", f"{READERS}proof:read_behind_watermark", "if connection.read_watermark(watermark) == token:", "if True:"
+        "a window is not proved",
+        f"{READERS}dump.proof:read_behind_watermark",
+        "if connection.read_watermark(watermark) == token:",
+        "if True:",
     ),
     Mutation(
         "a read-only window is not proved",
-        f"{READERS}marks:ReadMarks.behind_low",
+        f"{READERS}dump.marks:ReadMarks.behind_low",
         "low = self._exchange.low(ticket, self._stopped)",
         "low = self._exchange.low(ticket, self._stopped); low.entries = 0",
     ),
     Mutation(
         "the greatest key is taken outside the snapshot",
-        f"{READERS}chunk:ChunkReader._select_chunk",
+        f"{READERS}dump.chunk:ChunkReader._select_chunk",
         "    def read() -> ChunkRead:\n        upto = self._greatest_key(connection, version, where) if wanted.begins else wanted.upto",
         "    early = self._greatest_key(connection, version, where) if wanted.begins else wanted.upto\n\n    def read() -> ChunkRead:\n        upto = early",
         5000,
     ),
     Mutation(
         "tables are read together ahead of their low watermark",
-        f"{READERS}small_tables:SmallTables._read_between",
+        f"{READERS}dump.small_tables:SmallTables._read_between",
         "        self._reader.behind_watermark(connection, tickets[0], read_each)",
         "        connection.begin_snapshot()\n        read_each()\n        connection.end_snapshot()\n"
         "        self._reader.behind_watermark(connection, tickets[0], lambda: None)",
@@ -336,38 +343,42 @@ MUTATIONS = (
     ),
     Mutation(
         "the high watermark of tables that are read together comes ahead of their rows",
-        f"{READERS}small_tables:SmallTables._read_between",
+        f"{READERS}dump.small_tables:SmallTables._read_between",
         "        if self._windows.submit_together(tickets, read):",
         "        self._reader.mark_high(connection, tickets[0])\n        if self._windows.submit_together(tickets, read):",
         5000,
     ),
     Mutation(
         "windows of tables that were not read together stay open",
-        f"{READERS}open_windows:OpenWindows.submit_together",
+        f"{READERS}dump.open_windows:OpenWindows.submit_together",
         "self._windows.release(ticket.number)",
         "pass",
         5000,
     ),
     Mutation(
-        "a held table is read with others", f"{READERS}open_windows:OpenWindows.declare_together", "and table not in self._held", "", 20_000
+        "a held table is read with others",
+        f"{READERS}dump.open_windows:OpenWindows.declare_together",
+        "and table not in self._held",
+        "",
+        20_000,
     ),
     Mutation(
         "the high watermark comes ahead of the rows",
-        f"{READERS}chunk:ChunkReader._read_from_frontier",
+        f"{READERS}dump.chunk:ChunkReader._read_from_frontier",
         "            if not self._windows.submit(ticket, read):",
         "            self.mark_high(connection, ticket)\n            if not self._windows.submit(ticket, read):",
         5000,
     ),
     Mutation(
         "the frontier is read before the resets",
-        f"{READERS}chunk:ChunkReader._read_table",
+        f"{READERS}dump.chunk:ChunkReader._read_table",
         "    resets = self._windows.settled(table, lane)\n        progress = self._progress.table(table)",
         "    progress = self._progress.table(table)\n        resets = self._windows.settled(table, lane)",
         20_000,
     ),
     Mutation(
         "a chunk that was cut short is the last",
-        f"{READERS}chunk:ChunkReader._select_chunk",
+        f"{READERS}dump.chunk:ChunkReader._select_chunk",
         "chunk.row_count < rows_asked and not cut_short",
         "chunk.row_count < rows_asked",
         5000,
@@ -387,24 +398,24 @@ MUTATIONS = (
         "Why.KEYS, smaller=True))\n            break",
         20_000,
     ),
-    Mutation("a range that is given away stays its reader's", f"{READERS}dumping:Dumping.give_part", "share.upto = at", "pass", 1000),
+    Mutation("a range that is given away stays its reader's", f"{READERS}dump.dumping:Dumping.give_part", "share.upto = at", "pass", 1000),
     Mutation(
         "a range of a table that one reader reads wholly is taken",
-        f"{READERS}dumping:Dumping._free_parts",
+        f"{READERS}dump.dumping:Dumping._free_parts",
         "or any(share.upto is None for share in shares)",
         "",
         5000,
     ),
     Mutation(
         "a table that several read is let go of by the first one",
-        f"{READERS}dumping:Dumping.put_back",
+        f"{READERS}dump.dumping:Dumping.put_back",
         "if not others:",
         "if True:",
         5000,
     ),
     Mutation(
         "the end of a range counts as the table's",
-        f"{READERS}chunk_rows:ChunkRows._marker",
+        f"{READERS}dump.chunk_rows:ChunkRows._marker",
         "chunk.final and not chunk.inside",
         "chunk.final",
         1000,
@@ -423,50 +434,60 @@ MUTATIONS = (
         'out["upto"] = key_to_json(t.ranges[0].upto if t.ranges else t.upto)',
         20_000,
     ),
-    # ---- readers/dumping.py, readers/output.py, readers/stream.py
-    Mutation("a table that is put back stays taken", f"{READERS}dumping:Dumping.put_back", "self._taken.pop(table, None)", "pass", 5000),
+    # ---- readers/dump/dumping.py, readers/run/output.py, readers/log/stream.py
     Mutation(
-        "nobody is sent to a table that is dumped again", f"{READERS}dumping:Dumping.dump_again", "self.start_readers()", "pass", 1000
+        "a table that is put back stays taken", f"{READERS}dump.dumping:Dumping.put_back", "self._taken.pop(table, None)", "pass", 5000
+    ),
+    Mutation(
+        "nobody is sent to a table that is dumped again", f"{READERS}dump.dumping:Dumping.dump_again", "self.start_readers()", "pass", 1000
     ),
     Mutation(
         "a table that is dumped again is not begun again",
-        f"{READERS}dumping:Dumping.dump_again",
+        f"{READERS}dump.dumping:Dumping.dump_again",
         ".read_again(tables, repairs=repairs, waits=waits)",
         ".with_tables(tables)",
         1000,
     ),
-    Mutation("the dump does not follow renames", f"{READERS}dumping:Dumping._follow", "self.renamed(pairs)", "pass", 20_000),
+    Mutation("the dump does not follow renames", f"{READERS}dump.dumping:Dumping._follow", "self.renamed(pairs)", "pass", 20_000),
     Mutation(
         "rewritten tables are not dumped again",
-        f"{READERS}dumping:Dumping.tables_changed",
+        f"{READERS}dump.dumping:Dumping.tables_changed",
         "if rewritten:",
         "if False:",
         1000,
     ),
     Mutation(
         "rows that only a dump brings are left out",
-        f"{READERS}dumping:Dumping.must_dump",
+        f"{READERS}dump.dumping:Dumping.must_dump",
         "self.dump_again(ordered, repairs=self._repaired_unrequested(ordered))",
         "pass",
         5000,
     ),
     Mutation(
         "statements pass by the windows",
-        f"{READERS}output:LogOutput.statement",
+        f"{READERS}run.output:LogOutput.statement",
         "for table in {*done.touched, *done.rewritten}:",
         "for table in ():",
         5000,
     ),
     Mutation(
-        "held tables are not read when they are free", f"{READERS}output:LogOutput.hold", "self._dumping.start_readers()", "pass", 20_000
+        "held tables are not read when they are free",
+        f"{READERS}run.output:LogOutput.hold",
+        "self._dumping.start_readers()",
+        "pass",
+        20_000,
     ),
     Mutation(
-        "overdue watermarks are never looked for", f"{READERS}stream:LogStream._duties", "self._look_for_watermarks(now_s)", "pass", 5000
+        "overdue watermarks are never looked for",
+        f"{READERS}log.stream:LogStream._duties",
+        "self._look_for_watermarks(now_s)",
+        "pass",
+        5000,
     ),
-    # ---- read.only: core/marks.py, readers/marks.py
+    # ---- read.only: core/marks.py, readers/dump/marks.py
     Mutation(
         "a window between positions of the log closes at once",
-        f"{READERS}marks:MarkExchange.passed",
+        f"{READERS}dump.marks:MarkExchange.passed",
         "lambda mark: at.has_come_to(mark, quiet=quiet)",
         "lambda mark: True",
         5000,
@@ -480,7 +501,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the first windows of a run open where the offset stands",
-        f"{READERS}marks:MarkExchange.first_behind",
+        f"{READERS}dump.marks:MarkExchange.first_behind",
         "self._first, self.may_ask = mark, True",
         "self.may_ask = True",
         20_000,

@@ -27,9 +27,10 @@ from dblog.core.requested import End, RequestedDump, requests_from_text
 from dblog.core.timeline import Database, Position, Timeline
 from dblog.errors import DblogError
 from dblog.model import Batch, OffsetMap, TableId
-from dblog.readers import chunk, closed_windows, order, sharing, starting
+from dblog.readers.dump import chunk, closed_windows, order, sharing
 from dblog.readers.options import ReaderOptions
-from dblog.readers.running import Running
+from dblog.readers.run import starting
+from dblog.readers.run.running import Running
 from dblog.readers.standing_warnings import StandingWarnings
 from sim.beginnings import Beginning, begin, beginning_of
 from sim.dialect import Chances, Revision, SimConnector, SimRecords, SimServer, ViolationError

@@ -10,8 +10,8 @@ from dblog.core.dumprequests import DumpRequest, Mode, Wanted, with_table_wanted
 from dblog.core.dumps import dump_of
 from dblog.core.watermark import WatermarkPosition
 from dblog.model import Segment
-from dblog.readers import order
 from dblog.readers.chunk_read import ChunkRead
+from dblog.readers.dump import order
 from dblog.readers.extent import Extent
 from sim.test_dump_beside_log import ITEMS, ORDERS, ROW_BYTES, FakeDumpConnection, FakeEncoder, SharedKeyEncoder, World, fake_sql
 
@@ -254,7 +254,7 @@ def test_a_key_that_comes_behind_its_record_is_left_out_all_the_same(world: Worl
 
 
 def test_of_too_many_keys_behind_a_window_none_is_kept_and_all_its_rows_leave_first(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dblog.readers.closed_windows.NOTED_MAX", 2)
+    monkeypatch.setattr("dblog.readers.dump.closed_windows.NOTED_MAX", 2)
     _close(world)
 
     world.parts.order.moved("behind 4, 5 and 77")

@@ -22,11 +22,11 @@ from dblog.core.watermark import WatermarkPosition
 from dblog.dialects.mysql.catalog import sql as mysql_sql
 from dblog.errors import TransientError
 from dblog.model import Batch, Column, Segment, Table, TableId
-from dblog.readers import chunk_rows
-from dblog.readers.chunk import ChunkReader
 from dblog.readers.chunk_read import ChunkRead
+from dblog.readers.dump import chunk_rows
+from dblog.readers.dump.chunk import ChunkReader
+from dblog.readers.dump.sharing import Share
 from dblog.readers.queue import BlockingQueue
-from dblog.readers.sharing import Share
 from sim.the_end import check_the_end
 from structlog.testing import capture_logs
 from support.fake_session import FakeDatabase, FakeDumpConnection, FakeSql, fake_sql

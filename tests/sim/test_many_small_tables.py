@@ -1,6 +1,6 @@
 """Many small tables beside the log, by seed: read together and alone, altered and rewritten meanwhile, with reads that fail and windows that overflow. # I2 I3
 
-The world is that of test_dump_beside_log.py with more tables, and ``readers/dumping.py`` as it runs in a task. A seed that ever failed belongs into
+The world is that of test_dump_beside_log.py with more tables, and ``readers/dump/dumping.py`` as it runs in a task. A seed that ever failed belongs into
 ``REGRESSIONS``.
 """
 
@@ -22,9 +22,9 @@ from dblog.core.unrequested_repairs import UnrequestedRepairs
 from dblog.core.watermark import WatermarkPosition
 from dblog.errors import TableChangedError, TransientError
 from dblog.model import Segment, Table, TableId
-from dblog.readers import small_tables
-from dblog.readers.dumping import Dumping
-from dblog.readers.logwatch import RowEstimates
+from dblog.readers.dump import small_tables
+from dblog.readers.dump.dumping import Dumping
+from dblog.readers.log.logwatch import RowEstimates
 from dblog.readers.options import DumpRule
 from sim.test_dump_beside_log import FakeEncoder, World, table_of
 from sim.the_end import check_the_end

@@ -70,7 +70,7 @@ def a_table_is_made_anew_that_was_dropped_before_a_requested_dump_had_read_it() 
 RARE = (
     (
         a_table_is_thrown_back_between_the_look_of_a_reader_of_many_tables_and_its_windows,
-        Mutation("", f"{READERS}open_windows:OpenWindows.declare_together", "self._resets_of(table, 0) == resets and", ""),
+        Mutation("", f"{READERS}dump.open_windows:OpenWindows.declare_together", "self._resets_of(table, 0) == resets and", ""),
     ),
     (
         a_table_is_made_anew_that_was_dropped_before_a_requested_dump_had_read_it,
@@ -78,11 +78,11 @@ RARE = (
     ),
     (
         a_requested_dump_goes_on_after_its_table_was_parked_and_has_another_key,
-        Mutation("", f"{READERS}chunk:ChunkReader._read_table", "if progress.started and progress.key != by.key:", "if False:"),
+        Mutation("", f"{READERS}dump.chunk:ChunkReader._read_table", "if progress.started and progress.key != by.key:", "if False:"),
     ),
     (
         another_reader_begins_a_table_again_while_the_last_part_of_a_window_waits_for_room,
-        Mutation("", f"{READERS}chunk_rows:ChunkRows.end", "moves = self._progress.book.is_next(chunk.range)", "moves = True"),
+        Mutation("", f"{READERS}dump.chunk_rows:ChunkRows.end", "moves = self._progress.book.is_next(chunk.range)", "moves = True"),
     ),
 )
 

@@ -19,11 +19,11 @@ from dblog.core.dumps import dump_of
 from dblog.core.watermark import WatermarkPosition
 from dblog.errors import TransientError
 from dblog.model import Batch, Column, Segment, Table, TableId
-from dblog.readers import proof
-from dblog.readers.chunk import ChunkReader
-from dblog.readers.marks import MarkExchange
+from dblog.readers.dump import proof
+from dblog.readers.dump.chunk import ChunkReader
+from dblog.readers.dump.marks import MarkExchange
+from dblog.readers.log.stream import OpenLog
 from dblog.readers.queue import BlockingQueue
-from dblog.readers.stream import OpenLog
 from sim.the_end import check_the_end
 from support.fake_session import FakeDatabase, FakeDumpConnection, fake_sql
 from support.task_parts import OneByOne, TaskParts

@@ -18,7 +18,7 @@ from dblog.dialects.mysql.binlog.table_map_schema import GEOMETRIES
 from dblog.dialects.mysql.catalog import information_schema
 from dblog.dialects.mysql.catalog.sql import quote_table
 from dblog.model import Table, TableId
-from dblog.readers.schemas import Schemas
+from dblog.readers.log.schemas import Schemas
 from pymysql.cursors import Cursor
 from pymysql.err import MySQLError
 from stack.database import Database

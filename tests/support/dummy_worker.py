@@ -13,7 +13,7 @@ from dblog.config.options import Settings
 from dblog.config.worker import WorkerConfig
 from dblog.dialects.registry import kind_of
 from dblog.errors import ConfigError, DefiniteError, TransientError
-from dblog.readers import reachable
+from dblog.readers.run import reachable
 
 
 def check_database(flavor: str, settings: Settings, limit_s: float, abort: Abort) -> list[str]:

@@ -19,12 +19,12 @@ from dblog.core.dumprequests import DumpRequest, parse_request
 from dblog.kafka.converters import converters_of
 from dblog.model import Headers, OffsetMap
 from dblog.readers.contract import Source
-from dblog.readers.history import SchemaHistory
+from dblog.readers.log.history import SchemaHistory
 from dblog.readers.records import Records
-from dblog.readers.signal_file import SignalFileSettings
-from dblog.readers.signal_topic import SignalTopicSettings
+from dblog.readers.run.task import ReaderTask
+from dblog.readers.signals.signal_file import SignalFileSettings
+from dblog.readers.signals.signal_topic import SignalTopicSettings
 from dblog.readers.standing_warnings import StandingWarnings
-from dblog.readers.task import ReaderTask
 from dblog.transforms.configuration import chain_of
 from support.history import FakeHistoryLog
 

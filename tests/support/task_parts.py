@@ -1,4 +1,4 @@
-"""The parts of a running task that bring log rows and chunk rows into one order, put together as ``readers/running.py`` does it, for tests without a source."""
+"""The parts of a running task that bring log rows and chunk rows into one order, put together as ``readers/run/running.py`` does it, for tests without a source."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from unittest.mock import Mock
 from dblog.clock import SystemClock
 from dblog.core.watermark import Windows
 from dblog.model import Table, TableId
-from dblog.readers.chunk import ChunkReader
 from dblog.readers.chunk_read import ChunkRead
-from dblog.readers.chunk_rows import ChunkRows
-from dblog.readers.chunknotes import ChunkNotes
-from dblog.readers.closed_windows import ClosedWindows
+from dblog.readers.dump.chunk import ChunkReader
+from dblog.readers.dump.chunk_rows import ChunkRows
+from dblog.readers.dump.chunknotes import ChunkNotes
+from dblog.readers.dump.closed_windows import ClosedWindows
+from dblog.readers.dump.open_windows import OpenWindows
+from dblog.readers.dump.order import RecordOrder
+from dblog.readers.dump.sharing import Share
+from dblog.readers.dump.table_restarts import TableRestarts
 from dblog.readers.dump_progress import DumpProgress
-from dblog.readers.logwatch import RowEstimates
-from dblog.readers.open_windows import OpenWindows
-from dblog.readers.order import RecordOrder
+from dblog.readers.log.logwatch import RowEstimates
 from dblog.readers.queue import BlockingQueue
-from dblog.readers.sharing import Share
 from dblog.readers.standing_warnings import StandingWarnings
-from dblog.readers.table_restarts import TableRestarts
 from dblog.readers.tally import Tally
 from support.chunk_context import chunk_context
 

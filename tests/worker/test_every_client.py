@@ -17,7 +17,7 @@ import dblog
 import dblog.kafka.fenced
 import dblog.kafka.log
 import dblog.kafka.writer
-import dblog.readers.history_topic
+import dblog.readers.log.history_topic
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -26,7 +26,7 @@ from dblog.kafka.fenced import FencedWriter
 from dblog.kafka.log import CompactedLog
 from dblog.kafka.producer import offset_writer
 from dblog.kafka.writer import Write
-from dblog.readers.history_topic import KafkaHistoryLog
+from dblog.readers.log.history_topic import KafkaHistoryLog
 from dblog.runtime.offsets import OffsetWriter
 from dblog.runtime.stop import Stop
 from stack import Kafka
@@ -224,7 +224,7 @@ def test_a_reader_of_the_history_that_stalls_is_given_up_and_the_next_one_reads_
     log = KafkaHistoryLog({"bootstrap.servers": kafka.bootstrap}, topic, idle_timeout_s=1)
     log.write([(b"k%d" % number, b"v") for number in range(3000)])
     with monkeypatch.context() as patch:
-        readers = standing_consumers(patch, dblog.readers.history_topic, partitions=set())
+        readers = standing_consumers(patch, dblog.readers.log.history_topic, partitions=set())
         reading = log.read()
         next(reading)
         readers[0].pause(readers[0].assignment())

@@ -143,7 +143,9 @@ def print_records(
     worker: Annotated[Path | None, typer.Option(help="The worker's file, for the brokers' addresses, login and TLS.")] = None,
     ca: Annotated[Path | None, typer.Option(help="Authorities of the registry's certificate, PEM; without it the machine's.")] = None,
 ) -> None:
-    """Print records of a topic, key and value decoded, as JSON lines. They hold the rows' values."""
+    """Print records of a topic, key and value decoded, as JSON lines. They hold the rows'
+    values.
+    """
     from dblog import tail  # noqa: PLC0415
 
     try:
@@ -171,7 +173,9 @@ def explain_ddl(
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
     ca: Annotated[Path | None, typer.Option(help="Authorities of the worker's certificate, PEM; without it the machine's.")] = None,
 ) -> None:
-    """Print what a DDL statement would do to records, registry and Delta table, without running it."""
+    """Print what a DDL statement would do to records, registry and Delta table, without running
+    it.
+    """
     from dblog.explained import LOGIN_VARIABLE, ExplainError, ask, lines_of, login_of  # noqa: PLC0415
 
     try:
@@ -210,7 +214,9 @@ def apply_connectors(
     problems_file: Annotated[Path | None, typer.Option(help="File that gets a line for each problem, at each round.")] = None,
     metrics_port: Annotated[int | None, typer.Option(help="Port of /metrics for Prometheus.")] = None,
 ) -> None:
-    """Make the connectors of a worker equal to files: create, change, pause, resume, stop, delete, and start failed tasks again."""
+    """Make the connectors of a worker equal to files: create, change, pause, resume, stop, delete,
+    and start failed tasks again.
+    """
     from dblog.apply import program  # noqa: PLC0415
     from dblog.apply.restarts import Policy  # noqa: PLC0415
     from dblog.apply.round import Task  # noqa: PLC0415
@@ -246,7 +252,9 @@ def check_interface(
     login: Annotated[Path | None, typer.Option(help="Folder with username and password, or file with user:password.")] = None,
     ca: Annotated[Path | None, typer.Option(help="Authorities of the worker's certificate, PEM; without it the machine's.")] = None,
 ) -> None:
-    """Check that a worker leads its group, lets this login in, and validates configurations. Nothing is changed."""
+    """Check that a worker leads its group, lets this login in, and validates configurations.
+    Nothing is changed.
+    """
     from dblog.apply.check import check  # noqa: PLC0415
 
     try:
@@ -264,7 +272,9 @@ def examine(
     ],
     worker: Annotated[Path | None, typer.Option(help="The worker's file, for its config providers and allowed hosts.")] = None,
 ) -> None:
-    """Check a connector's configuration, its database and its account without a worker: what is missing, and which privileges are too many."""
+    """Check a connector's configuration, its database and its account without a worker: what is
+    missing, and which privileges are too many.
+    """
     from dblog.doctor import examined, read_connector  # noqa: PLC0415
 
     configure_logs(format="plain", level="ERROR")
@@ -288,7 +298,9 @@ def examine(
 
 @users_app.command("hash")
 def hash_password(user: Annotated[str, typer.Argument(help="The user's name.")]) -> None:
-    """Ask for a password, or read it from standard input, and print the line of a file of users (dblog.rest.users.file)."""
+    """Ask for a password, or read it from standard input, and print the line of a file of users
+    (dblog.rest.users.file).
+    """
     from dblog.config.passwords import hashed  # noqa: PLC0415
 
     if not user or any(character in "=:#!@\\" or character.isspace() for character in user):
@@ -410,7 +422,7 @@ def _check_database(flavor: str, settings: Settings, limit_s: float, abort: Abor
 
 def _check_reachable(settings: Settings, worker: WorkerConfig, limit_s: float) -> None:
     """Check for a validation that brokers and registry can be reached; imported late as well."""
-    from dblog.readers.reachable import check_reachable  # noqa: PLC0415
+    from dblog.readers.run.reachable import check_reachable  # noqa: PLC0415
 
     check_reachable(settings, worker, limit_s=limit_s)
 

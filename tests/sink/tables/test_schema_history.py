@@ -9,7 +9,7 @@ import pytest
 import support
 from dblog.core.timeline import START, Database, Timeline
 from dblog.model import Column, Table, TableId
-from dblog.readers.history import SchemaHistory
+from dblog.readers.log.history import SchemaHistory
 from sink.harness import Record, Sink, change
 from support.envelopes import TableSchema
 from support.history import FakeHistoryLog

@@ -13,7 +13,7 @@ from dblog.config.providers import FileProvider
 from dblog.config.worker import read_worker_config
 from dblog.dialects.mysql.wire.connect import open_wire, settings_of
 from dblog.errors import DefiniteError
-from dblog.readers.reachable import check_reachable
+from dblog.readers.run.reachable import check_reachable
 from support.authority import Authority
 from support.false_server import FalseServer
 from support.worker import connector_config, postgres_config

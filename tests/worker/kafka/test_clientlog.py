@@ -6,7 +6,7 @@ import pytest
 from dblog.errors import TransientError
 from dblog.kafka.clientlog import ClientLog, is_client_line
 from dblog.observe.logs import configure_logs
-from dblog.readers.history_topic import KafkaHistoryLog
+from dblog.readers.log.history_topic import KafkaHistoryLog
 from stack.process import free_port
 
 RAW = "%3|1795398377.947|FAIL|rdkafka#producer-1| [thrd:b:9092/bootstrap]: b:9092/bootstrap: Connect to ipv4#b failed: refused (after {}ms in state CONNECT)"

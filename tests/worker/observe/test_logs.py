@@ -214,7 +214,7 @@ def test_levels_of_another_process_are_taken_as_they_are():  # number 17
     there.take(here.own())
 
     assert there.own() == {"root": "WARN", "dblog.readers": "DEBUG"}
-    assert there.passes("dblog.readers.stream", 10)
+    assert there.passes("dblog.readers.log.stream", 10)
 
 
 def test_a_level_may_be_written_small_and_one_that_does_not_exist_changes_nothing(capsys):
@@ -234,4 +234,4 @@ def test_levels_of_single_loggers_are_set_from_the_start():
     unknown = set_levels("dblog.readers=DEBUG, dblog.kafka.registry = warn,dblog.nothing=INFO,dblog.rest=LOUD")
 
     assert unknown == ["dblog.nothing", "dblog.rest"]
-    assert (logs.TABLE.get("dblog.readers.stream"), logs.TABLE.get("dblog.kafka.registry")[0]) == (("DEBUG", None), "WARN")
+    assert (logs.TABLE.get("dblog.readers.log.stream"), logs.TABLE.get("dblog.kafka.registry")[0]) == (("DEBUG", None), "WARN")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from dblog.cli import app
 from dblog.core.timeline import Database, Timeline
-from dblog.readers.history import SchemaHistory
-from dblog.readers.history_topic import KafkaHistoryLog
+from dblog.readers.log.history import SchemaHistory
+from dblog.readers.log.history_topic import KafkaHistoryLog
 from dblog.rest.ddl import SEMICOLONS_MAX, STATEMENT_CHARACTERS_MAX
 from stack.process import free_port
 from support.false_server import FalseServer

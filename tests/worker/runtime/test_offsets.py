@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.errors import DefiniteError, TransientError
 from dblog.kafka.producer import offset_writer
 from dblog.kafka.writer import NotWrittenError
-from dblog.readers.offset import OFFSET_BYTES_MAX
+from dblog.readers.run.offset import OFFSET_BYTES_MAX
 from dblog.runtime.offsets import OffsetNotStoredError, OffsetWriter
 from dblog.runtime.policy import trace_of
 from dblog.runtime.stop import Stop

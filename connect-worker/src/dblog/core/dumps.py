@@ -6,11 +6,11 @@ which Kafka Connect keeps flat (primitives only), so a killed task continues at 
 
 The text holds unfinished tables only: an offset is one Kafka message, it is stored again and again,
 and there may be tens of thousands of tables. The names of many tables are stored once, as a list
-beside the offset (``TableList``; readers/history.py stores it). The text then holds the stretches
-of that list that no reader has started. A long text of tables in no list is compressed. A table
-that is absent from the text has been dumped. Only a table in the text, or one that joined later
-than the text knows (``joins``; core/timeline.py numbers the joinings in the history), is still to
-be dumped.
+beside the offset (``TableList``; readers/log/history.py stores it). The text then holds the
+stretches of that list that no reader has started. A long text of tables in no list is compressed. A
+table that is absent from the text has been dumped. Only a table in the text, or one that joined
+later than the text knows (``joins``; core/timeline.py numbers the joinings in the history), is
+still to be dumped.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ share a value, and ranges work as for any dump. # I3
 A row whose value changes during the dump is in the log and may be in no chunk. The reader of the
 log then makes its record complete (``TaskContext.moves_rows``), or ends the table's dump. An ALTER
 is the exception: the same name may stand for other values after it, and no row of the log shows
-that. So a dump in such an order starts again after an ALTER (readers/dumping.py).
+that. So a dump in such an order starts again after an ALTER (readers/dump/dumping.py).
 """
 
 from __future__ import annotations

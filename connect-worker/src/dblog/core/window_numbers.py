@@ -9,9 +9,9 @@ has moved. If more than ``AHEAD`` windows open at one position in the meantime, 
 share one number. # I9
 
 No window of an earlier run lies further on in the log than the log's end when this run began, nor
-further than the first window of this run may open (readers/marks.py). So wherever the log has moved
-past that end, or past a window, numbers start from 1 again and the offset's number falls. It rises
-only over runs in which the log does not move.
+further than the first window of this run may open (readers/dump/marks.py). So wherever the log has
+moved past that end, or past a window, numbers start from 1 again and the offset's number falls. It
+rises only over runs in which the log does not move.
 """
 
 from __future__ import annotations

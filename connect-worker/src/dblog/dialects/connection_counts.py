@@ -1,8 +1,8 @@
 """The number of connections that a connector holds at its database, and a sentence about it for the
 error of a server that has none left.
 
-An idle connector holds two: the log, and the session of ``readers/logwatch.py`` for questions. A
-start, a dump or a statement of the log needs more. Those are closed after
+An idle connector holds two: the log, and the session of ``readers/log/logwatch.py`` for questions.
+A start, a dump or a statement of the log needs more. Those are closed after
 ``idle_session.SESSION_IDLE_S`` seconds without use, and opened again on demand.
 """
 

@@ -25,16 +25,16 @@ from dblog.errors import ConfigError, DefiniteError
 from dblog.kafka.converters import converters_of
 from dblog.observe.declared import TABLES_MAX
 from dblog.readers.contract import Source
-from dblog.readers.history import SchemaHistory
-from dblog.readers.history_topic import KafkaHistoryLog
+from dblog.readers.log.history import SchemaHistory
+from dblog.readers.log.history_topic import KafkaHistoryLog
 from dblog.readers.options import history_topic_of
-from dblog.readers.reachable import history_client, signal_file, signal_topic
 from dblog.readers.records import Records
 from dblog.readers.reserved_topics import check_topics
-from dblog.readers.signal_file import SignalFileSettings
-from dblog.readers.signal_topic import SignalTopicSettings
+from dblog.readers.run.reachable import history_client, signal_file, signal_topic
+from dblog.readers.run.task import ReaderTask
+from dblog.readers.signals.signal_file import SignalFileSettings
+from dblog.readers.signals.signal_topic import SignalTopicSettings
 from dblog.readers.standing_warnings import StandingWarnings
-from dblog.readers.task import ReaderTask
 from dblog.transforms.configuration import chain_of, configured
 
 log = structlog.get_logger(__name__)

@@ -1,4 +1,6 @@
-"""The views of one connector: how it is, its tables, its offsets, and the confirmations of actions."""
+"""The views of one connector: how it is, its tables, its offsets, and the confirmations of
+actions.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from dblog.page.lake import resume_command
 from dblog.page.overview import series_of
 from dblog.page.positions import in_words
 from dblog.page.sinks import lake_of_connector
-from dblog.readers.shown_offset import without_rows
+from dblog.readers.run.shown_offset import without_rows
 from dblog.rest.access import shown_trace
 
 _REQUESTS = {
@@ -69,7 +71,9 @@ def common(asked: Asked, tab: str) -> dict[str, Any]:
 
 
 def dumps_of(asked: Asked, name: str) -> list[dict[str, Any]]:
-    """Return the connector's dumps in detail, its own first; none where this worker does not lead."""
+    """Return the connector's dumps in detail, its own first; none where this worker does not
+    lead.
+    """
     herder = asked.services.herder
     if herder.dump_view is None or not herder.role.leads:
         return []

@@ -15,7 +15,7 @@ from dblog.config.plugins import find_connector
 from dblog.config.roles import Role
 from dblog.errors import ConfigError, DefiniteError
 from dblog.model import OffsetMap
-from dblog.readers.shown_offset import hidden_field, without_rows
+from dblog.readers.run.shown_offset import hidden_field, without_rows
 from dblog.rest.api import Answer, Services, ask, check, parsed, ready, segment
 from dblog.rest.identity import may
 

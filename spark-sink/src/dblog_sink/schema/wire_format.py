@@ -100,7 +100,7 @@ def _of_a_history() -> Column:
     """Return a condition that is true for records of a schema history.
 
     These are JSON without a schema, or erased ones, with the worker's key, or without a key and
-    with the beginning of Debezium's. The worker's key is that of ``readers/history.py``. Debezium's
+    with the beginning of Debezium's. The worker's key is that of ``readers/log/history.py``. Debezium's
     value begins with source and position (its manual, "MySQL connector", Schema history topic).
     """
     key, value = F.col("key").cast("string"), F.col("value").cast("string")

@@ -17,7 +17,7 @@ from dblog.dialects.mysql.ddl.flavor import mysql_flavor
 from dblog.dialects.mysql.ddl.schema_changes import initial_changes, schema_changes
 from dblog.dialects.mysql.task.takeover import is_before, table_id, take_over
 from dblog.model import Table, TableId
-from dblog.readers.history import SchemaHistory
+from dblog.readers.log.history import SchemaHistory
 from support.ddl_truth import comparable
 from support.history import FakeHistoryLog
 

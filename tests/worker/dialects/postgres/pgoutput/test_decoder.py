@@ -22,7 +22,7 @@ from dblog.dialects.postgres.values.modes import TypeModes
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, TransientError
 from dblog.model import Column, Index, TableId
 from dblog.readers.items import IGNORED_FOR_NOW, ROWS_PARKED, LogRows
-from dblog.readers.schemas import PassedOver
+from dblog.readers.log.schemas import PassedOver
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.pgoutput_log import Stream, copy_message, logged

@@ -6,7 +6,7 @@ Keys and meaning are Debezium's (``file``, ``pos``, ``gtids``, ``server_id``, ``
 adds ``dblog_dump`` (the dump's progress), ``dblog_server`` (the server that the file names belong
 to), ``dblog_epoch`` (how often that server has changed: D7), ``dblog_xa`` (XA transactions that
 have not ended: task/prepared.py), ``dblog_windows`` and ``dblog_unreported`` (the schemas of the
-start are not in their topic yet: both readers/offset.py).
+start are not in their topic yet: both readers/run/offset.py).
 
 Inside a transaction ``file`` and ``pos`` are its BEGIN, ``gtids`` the set without it, ``event`` the
 number of its events to skip, BEGIN included. To Debezium a compressed transaction is one event,
@@ -157,7 +157,9 @@ class LogProgress:
         )
 
     def copy(self) -> Self:
-        """Return an independent copy, since the reader's offset and the committed one move apart."""
+        """Return an independent copy, since the reader's offset and the committed one move
+        apart.
+        """
         return type(self)(
             file=self.file,
             pos=self.pos,

@@ -2,8 +2,8 @@
 
 Every table map has types, lengths and nullability. MINIMAL metadata adds signedness and charsets,
 FULL adds names, members and the key. If schema and table map disagree on how bytes are read or what
-the record shows, one of them is wrong, and the server is asked again (readers/schemas.py). The log
-is used alone only if the server cannot help. What it cannot express (defaults, comments, a UUID
+the record shows, one of them is wrong, and the server is asked again (readers/log/schemas.py). The
+log is used alone only if the server cannot help. What it cannot express (defaults, comments, a UUID
 that is stored as 16 bytes) is then taken from the nearest known schema.
 
 Collations are numbers; their names are read from the server once (``Charsets``).
@@ -54,7 +54,9 @@ class Charsets:
         )
 
     def charset(self, collation: int | None) -> str | None:
-        """Return the charset of a collation number; None if the log or the server does not name it."""
+        """Return the charset of a collation number; None if the log or the server does not name
+        it.
+        """
         return None if collation is None else self.collations.get(collation, (None, None))[0]
 
 

@@ -19,7 +19,7 @@ from dblog.dialects.mysql.binlog.offset import POSITION_BITS, TABLE_COUNT, LogPr
 from dblog.dialects.mysql.binlog.position import file_index
 from dblog.errors import DblogError, DefiniteError
 from dblog.model import OffsetMap
-from dblog.readers.offset import UNREPORTED, WINDOWS
+from dblog.readers.run.offset import UNREPORTED, WINDOWS
 
 _COUNTS = ("event", "dblog_event", "row", "server_id", "ts_sec", "dblog_epoch", WINDOWS)
 _TEXTS = ("file", "gtids", "dblog_server", "dblog_xa", "dblog_dump", "dblog_dumps", "transaction_id")

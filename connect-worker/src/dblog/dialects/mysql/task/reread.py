@@ -34,7 +34,7 @@ from dblog.dialects.mysql.catalog import sql
 from dblog.errors import BadRowsError, DefiniteError, TableChangedError
 from dblog.model import Column, Headers, Table, TableId
 from dblog.ports import DumpConnection
-from dblog.readers.proof import read_behind_watermark
+from dblog.readers.dump.proof import read_behind_watermark
 
 KEYS_MAX = 128
 """The most keys of one SELECT."""

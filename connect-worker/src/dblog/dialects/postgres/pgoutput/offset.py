@@ -19,7 +19,7 @@ Our own keys beside them:
 - ``dblog_commit``, ``dblog_event``, ``dblog_change_lsn`` and ``dblog_change``: inside a transaction
   its commit LSN, the number of its changes that were taken, and the place of the last one.
 - ``dblog_standby_started``: the start time of the standby that is read (wire/successor.py).
-- ``dblog_windows`` and ``dblog_unreported``: see readers/offset.py.
+- ``dblog_windows`` and ``dblog_unreported``: see readers/run/offset.py.
 """
 
 from __future__ import annotations

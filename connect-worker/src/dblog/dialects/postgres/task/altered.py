@@ -14,7 +14,7 @@ from dblog.core.takeover import PREFIX
 from dblog.dialects.postgres.pgoutput.offset import LSN_FIELDS, TABLE_COUNT, TRANSACTION_ID, PostgresProgress
 from dblog.errors import DblogError, DefiniteError
 from dblog.model import OffsetMap
-from dblog.readers.offset import UNREPORTED, WINDOWS
+from dblog.readers.run.offset import UNREPORTED, WINDOWS
 
 _NUMBERS = (
     *LSN_FIELDS, "txId", "ts_usec", "xmin", "lsn_events_processed",
