@@ -151,3 +151,43 @@ def test_every_class_is_found_by_its_full_and_by_its_simple_name():
     assert len({plugin.class_name for plugin in (*TRANSFORM_PLUGINS, *PREDICATE_PLUGINS)}) == len(TRANSFORM_PLUGINS) + len(
         PREDICATE_PLUGINS
     )
+
+
+def chain(count, **options):
+    given = {"transforms": ",".join(f"t{number}" for number in range(count))}
+    for number in range(count):
+        given |= {f"transforms.t{number}.{name.replace('__', '.')}": text.replace("#", str(number)) for name, text in options.items()}
+    return given
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"type": "RegexRouter", "regex": "\\pL{40}#", "replacement": "x"},
+        {"type": "EventRouter", "route__topic__regex": "\\pL{40}#", "route__topic__replacement": "x"},
+        {"type": "ByLogicalTableRouter", "topic__regex": "\\pL{40}#", "topic__replacement": "x"},
+        {"type": "io.debezium.transforms.Filter", "language": "jsr223.groovy", "condition": "true", "topic__regex": "\\pL{40}#"},
+        {"type": "io.debezium.transforms.Filter", "language": "jsr223.groovy", "condition": r"topic ==~ '\\pL{40}#'"},
+    ],
+)
+def test_the_patterns_of_all_transforms_are_bounded_together(options):  # number 9 of the worker's safety
+    """Each may take a megabyte and some 25 ms, and a configuration may have a thousand."""
+    few, many = configured(chain(3, **options)), configured(chain(40, **options))
+
+    assert few.errors == {}
+    assert "instructions together" in str(many.errors)
+    assert 0 < len(many.errors) < 40
+
+
+def test_the_patterns_of_all_predicates_are_bounded_together():  # number 9
+    given = {"predicates": ",".join(f"p{number}" for number in range(40))}
+    for number in range(40):
+        given |= {f"predicates.p{number}.type": "TopicNameMatches", f"predicates.p{number}.pattern": f"\\pL{{40}}{number}"}
+
+    assert 0 < len(configured(given).errors) < 40
+
+
+def test_a_pattern_of_dates_is_bounded():
+    errors = configured(chain(1, type="TimestampRouter", timestamp__format="H." * 101)).errors
+
+    assert "at most 200 characters" in str(errors)

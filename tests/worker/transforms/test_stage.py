@@ -74,7 +74,7 @@ TIMES = struct("p.d.t.Value", id=INT32, at=Schema(kind=Kind.STRING, name="io.deb
 
 
 @pytest.mark.parametrize("value", ["24:00:00Z", "10:00:00+24:00"])
-def test_a_value_that_a_transform_does_not_expect_is_an_error_of_its_record(value):
+def test_a_value_that_a_transform_does_not_expect_is_an_error_of_its_record(value):  # number 17 of the worker's safety
     """PostgreSQL has 24:00 as a time, and a server may send any text."""
     schema = envelope_schema("p.d.t", TIMES, SOURCE)
     record = change("c", after={"id": 1, "at": value})

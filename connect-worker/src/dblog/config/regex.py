@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +34,10 @@ million characters has a million or two, but one of ``\\pL{50}`` has 60 000 in s
 """
 REQUEST_INSTRUCTIONS_MAX = 400_000
 """Most instructions of the patterns of a request or a signal, of which many may come at once."""
+CHAIN_INSTRUCTIONS_MAX = 1_000_000
+"""Most instructions of the patterns of all transforms and predicates of a connector. Each is compiled
+twice, to check it and to make the transform.
+"""
 _REPETITIONS_MAX = 1000
 _DEPTH_MAX = 100
 _JOINED_CHARS = 16_000
@@ -74,6 +80,18 @@ class Room:
                 f"the patterns have more than {self._instructions_max} instructions together; write fewer repetitions such as {{50}}, and fewer classes such "
                 "as \\pL, which has thousands of letters"
             )
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Count all patterns that this thread compiles inside of ``with``, wherever that is."""
+        token = _SHARED.set(self)
+        try:
+            yield
+        finally:
+            _SHARED.reset(token)
+
+
+_SHARED: ContextVar[Room | None] = ContextVar("shared_room", default=None)
 
 
 class Pattern:
@@ -264,6 +282,7 @@ class _Way:
 
 
 def _compiled(text: str, *, ignore_case: bool, room: Room | None = None, captures: bool = False) -> Any:
+    room = _SHARED.get() if room is None else room
     if room is not None:
         room.take(0)  # making one to find that there is no room takes a tenth of a second
     options = re2.Options()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dblog.config.options import Importance, Kind, Option, Properties, Settings, Value, Width, check_properties, only, split_list
+from dblog.config.regex import CHAIN_INSTRUCTIONS_MAX, PatternError, Room
 from dblog.errors import ConfigError
 from dblog.transforms.catalog import PREDICATE_PLUGINS, REFUSED, TRANSFORM_PLUGINS, find_predicate, find_transform
 from dblog.transforms.chain import Chain, Step
@@ -38,7 +39,8 @@ def configured(properties: Properties, *, shown: Mapping[str, str] | None = None
 
     ``shown`` maps keys whose value came from a config provider to the placeholder to print instead.
     """
-    return _Reading(properties, shown or {}).result()
+    with Room(CHAIN_INSTRUCTIONS_MAX).shared():
+        return _Reading(properties, shown or {}).result()
 
 
 def chain_of(properties: Mapping[str, str]) -> Chain | None:
@@ -88,6 +90,8 @@ class _Reading:
             self._predicates[alias] = plugin.make(settings)
         except ConfigError as e:
             self._add(prefix, e)
+        except PatternError as e:
+            self._no_room(prefix, e)
 
     def _step(self, alias: str, predicates: Sequence[str]) -> Step | None:
         prefix, group = f"transforms.{alias}.", f"Transforms: {alias}"
@@ -124,6 +128,9 @@ class _Reading:
         except ConfigError as e:
             self._add(prefix, e)
             return None
+        except PatternError as e:
+            self._no_room(prefix, e)
+            return None
         wanted = settings.text_or_none("predicate")
         predicate = None if wanted is None else self._predicates.get(wanted.strip())
         class_name = plugin.class_name if not plugin.parts else f"{plugin.class_name}${part.value}"
@@ -144,6 +151,10 @@ class _Reading:
             return None
         values = {name.removeprefix(prefix): value for name, value in checked.values.items()}
         return Settings(values, {name.removeprefix(prefix): text for name, text in given.items() if text is not None})
+
+    def _no_room(self, prefix: str, error: PatternError) -> None:
+        """Note a pattern that passed its check, and for which the others then left no room."""
+        self._errors.setdefault(f"{prefix}type", []).append(f"its pattern cannot be used: {error}")
 
     def _add(self, prefix: str, error: ConfigError) -> None:
         for name, texts in error.errors.items():
