@@ -25,6 +25,7 @@ import socket
 import sys
 from pathlib import Path
 
+import dblog.bare_structlog  # noqa: F401  first, for its effect
 from dblog.runtime.deadline import Deadline
 from dblog.runtime.policy import failed_trace
 from dummy_dumps import DummyDumps

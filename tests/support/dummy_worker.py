@@ -7,6 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
+import dblog.bare_structlog  # noqa: F401  first, for its effect
 from dblog.abort import Abort
 from dblog.cli import start_worker
 from dblog.config.options import Settings

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import dblog.bare_structlog  # noqa: F401  first, for its effect
 from dblog.cores import leave_no_core
 from dblog.dumps.commands import app as dumps_app
 from dblog.errors import DblogError, DefiniteError

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+import dblog.bare_structlog  # noqa: F401  first, for its effect
 from dblog.observe.logs import configure_logs
 from dblog.runtime.control import Control
 

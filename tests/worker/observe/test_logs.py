@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -235,3 +237,11 @@ def test_levels_of_single_loggers_are_set_from_the_start():
 
     assert unknown == ["dblog.nothing", "dblog.rest"]
     assert (logs.TABLE.get("dblog.readers.log.stream"), logs.TABLE.get("dblog.kafka.registry")[0]) == (("DEBUG", None), "WARN")
+
+
+def test_the_programs_start_without_the_libraries_of_coloured_traces():
+    asked = "import dblog.task, dblog.cli, sys; print({'rich', 'pygments'} & {*sys.modules}); import rich.console"
+
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "set()\n"
