@@ -167,7 +167,7 @@ measure: setup
 audit: setup
 	@$(BIN)/python tests/audit/audit.py code rules licences
 
-# Minutes: every file is searched for what looks like a secret and is not in .secrets.baseline. The tests do it for all but their own.
+# Minutes: every file is searched for what looks like a secret and is not in .secrets.baseline. The tests do it for what the last commits changed beside them.
 audit-secrets: setup
 	@$(BIN)/python tests/audit/audit.py secrets
 

@@ -14,11 +14,18 @@ def test_the_program_begins_as_make_starts_it():
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long  # the lint's ruff has most of these rules
 def test_nothing_that_is_shipped_is_unsafe_by_bandits_rules():
     assert list(code()) == []
 
 
-def test_no_file_beside_the_tests_has_what_looks_like_a_secret():  # the tests' files are searched by `make audit-secrets`
+# Short form of the next one. The tests' files are searched by `make audit-secrets`.
+def test_no_file_that_was_changed_of_late_has_what_looks_like_a_secret():
+    assert list(secrets(without="tests", commits=25)) == []
+
+
+@pytest.mark.long
+def test_no_file_beside_the_tests_has_what_looks_like_a_secret():
     assert list(secrets(without="tests")) == []
 
 
@@ -32,6 +39,22 @@ def test_what_looks_like_a_secret_is_found_and_not_shown(tmp_path, monkeypatch):
 
     assert [line.partition(": ")[0] for line in found] == ["made.py:1"]
     assert "AKIA" not in found[0]
+
+
+def test_secrets_are_looked_for_in_what_the_last_commits_changed_and_what_is_not_committed(tmp_path, monkeypatch):
+    monkeypatch.setattr(audit, "ROOT", tmp_path)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    author = ["-c", "user.name=a", "-c", "user.email=a@b.example"]
+    for name in ("old.py", "new.py", "now.py"):
+        (tmp_path / name).write_text(f'token = "AKIA{"Q7R2" * 4}"  # {name}\n')
+        subprocess.run(["git", "add", name], cwd=tmp_path, check=True)
+        if name != "now.py":
+            subprocess.run(["git", *author, "commit", "-qm", name], cwd=tmp_path, check=True)
+
+    assert {line.partition(":")[0] for line in secrets(commits=1)} == {"new.py", "now.py"}
+    assert {line.partition(":")[0] for line in secrets(commits=2)} == {"old.py", "new.py", "now.py"}
+    subprocess.run(["git", *author, "commit", "-qm", "now.py"], cwd=tmp_path, check=True)
+    assert list(secrets(commits=0)) == []
 
 
 def test_every_package_that_is_shipped_has_a_licence_that_asks_for_no_more_than_its_name():
