@@ -135,12 +135,11 @@ PUBLIC_PAGES = frozenset({"CONFIGURATION.md"})
 
 def cited_files_unknown(root: Path) -> list[str]:
     """Files that comments and docstrings name, by the end of their path, and that are not there."""
-    tree = [f"/{file.relative_to(root).as_posix()}" for file in files(root)]
+    paths = (file.relative_to(root).parts for file in files(root))
+    ends = {"/".join(parts[at:]) for parts in paths for at in range(len(parts))}
 
     def unknown(text: str) -> list[str]:
-        return [
-            name for name in sorted(set(_CITED_FILE.findall(text)) - PUBLIC_PAGES) if not any(other.endswith(f"/{name}") for other in tree)
-        ]
+        return sorted({*_CITED_FILE.findall(text)} - PUBLIC_PAGES - ends)
 
     return [
         f"{file.relative_to(root).as_posix()}: {name}"
@@ -180,7 +179,16 @@ def located(page: Page, name: str) -> Path | None:
     for base in bases:
         if (base / name).exists():
             return base / name
-    return next((f for f in files(page.root) if f.as_posix().endswith(f"/{name}")), None) if _FILE.match(name) else None
+    if not _FILE.match(name):
+        return None
+    end = f"/{name}"
+    return next((Path(path) for path in _paths(page.root) if path.endswith(end)), None)
+
+
+@functools.cache
+def _paths(root: Path) -> tuple[str, ...]:
+    """The paths of a tree's files: pages name hundreds of them, and a walk takes longer than all else."""
+    return tuple(file.as_posix() for file in files(root))
 
 
 def spans(text: str) -> list[str]:
@@ -196,14 +204,24 @@ def unknown_files(page: Page) -> list[str]:
 
 def defines(file: Path, dotted: str) -> bool:
     """Whether a file has this class, function or constant at its top level, or (``A.b``, ``A::b``) in a class of it."""
-    *outer, last = re.split(r"\.|::", dotted)
+    names = re.split(r"\.|::", dotted)
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".py":
-        body: list[ast.stmt] = ast.parse(text).body
-        for name in outer:
-            body = next((node.body for node in body if isinstance(node, ast.ClassDef) and node.name == name), [])
-        return any(last in _names(node) for node in body)
-    return all(re.search(rf"^\s*(?:cdef |cpdef )?(?:class|def|\w+) {re.escape(name)}\b", text, re.MULTILINE) for name in (*outer, last))
+        return ".".join(names) in _defined(text)
+    return all(re.search(rf"^\s*(?:cdef |cpdef )?(?:class|def|\w+) {re.escape(name)}\b", text, re.MULTILINE) for name in names)
+
+
+@functools.cache
+def _defined(code: str) -> frozenset[str]:
+    """The names that a file defines at its top level, and with dots those in its classes. Pages name ten in one file, which is parsed once."""
+
+    def of(body: list[ast.stmt], before: str) -> Iterator[str]:
+        for node in body:
+            yield from (before + name for name in _names(node))
+            if isinstance(node, ast.ClassDef):
+                yield from of(node.body, f"{before}{node.name}.")
+
+    return frozenset(of(ast.parse(code).body, ""))
 
 
 def _names(node: ast.stmt) -> set[str]:
