@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from stack import BRIEF_JVM, Kafka, MariaDb, MySql, Postgres
 from stack.database import Database
-from support import either_server, long_of_day, skipped, slowest_files
+from support import either_server, long_of_day, skipped, slowest_files, some_cases
 from support.file_order import LongFilesFirst
 from support.postgres import new_database
 from support.servers import started
@@ -25,7 +25,7 @@ _BUILD = Path(__file__).parents[1] / "build"
 
 settings.register_profile(
     "dblog",
-    max_examples=60,  # where a test does not say how many
+    max_examples=40,  # where a test does not say how many
     # Two busy cores and real servers beside: how long one example takes means nothing.
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
@@ -86,8 +86,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before the tests are chosen by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a trial for either server, one of the two is long; of the long ones, a day has a part."""
+    """Of a trial for either server, one of the two is long; of many cases, some; of the long ones, a day has a part."""
     either_server.mark(items)
+    some_cases.mark(items)
     if (day := config.option.long_of_day) is not None:
         long_of_day.choose(config, items, day)
 

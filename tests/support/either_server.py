@@ -13,7 +13,8 @@ from zlib import crc32
 
 import pytest
 
-_SERVER = re.compile(r"mariadb|mysql", re.IGNORECASE)
+SERVER = re.compile(r"mariadb|mysql", re.IGNORECASE)
+"""The name of a server in that of a case."""
 
 
 def later(names: Iterable[str]) -> set[str]:
@@ -24,7 +25,7 @@ def later(names: Iterable[str]) -> set[str]:
     found: dict[str, dict[str, str]] = {}
     for name in names:
         test, bracket, case = name.partition("[")
-        if server := _SERVER.search(case):
+        if server := SERVER.search(case):
             found.setdefault(test + bracket + case[: server.start()] + case[server.end() :], {})[server[0].lower()] = name
     return {servers[("mariadb", "mysql")[crc32(key.encode()) % 2]] for key, servers in found.items() if len(servers) == 2}
 
