@@ -172,6 +172,7 @@ def names_in(kafka: Kafka, topic: str, *, records: int) -> set[str]:
     return {name for name in re.findall(r'"name": ?"(\w+)"', b"".join(read).decode()) if name in ("Ada", "Grace")}
 
 
+@pytest.mark.long
 def test_the_sink_runs_from_its_archive_by_spark_submit_and_from_its_wheel(clean: Clean, tmp_path: Path):
     pin = re.search(r'"(pyspark==[^"]+)"', (ROOT / "spark-sink" / "pyproject.toml").read_text())
     assert pin is not None

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from sink import chaos
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("seed", "happened"), [(31, [])])
 def test_the_table_is_what_the_model_expects_whatever_the_seed_does_to_it(
     spark: SparkSession, tmp_path: Path, seed: int, happened: list[str]

@@ -168,6 +168,7 @@ def test_what_is_merged_and_old_is_dropped_and_what_waits_stays(sink: Sink, regi
     assert sink.rows(items) == [row(1, "a"), row(2, "a"), row(3, "a")]
 
 
+@pytest.mark.long
 def test_a_table_that_is_parked_for_long_keeps_no_rows_of_the_others(sink: Sink, registry: RegistryServer) -> None:
     parked, works = (
         TableSchema(topic=f"p.shop.{name}", columns=[("id", "long"), ("name", ["null", "string"])], registry=registry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from dblog_sink.records.decode import Decoding, _resent
 from dblog_sink.records.small_frame import small_frame
 from dblog_sink.state.notes import HighWaterMark
@@ -29,6 +30,7 @@ def test_what_was_applied_before_is_left_out_of_thousands_of_partitions_after_a_
     assert sink.rows(table) == [{"id": n, "v": "a"} for n in range(3)] + [{"id": 7, "v": "new"}]
 
 
+@pytest.mark.long
 def test_a_list_of_changes_over_many_partitions_has_each_record_of_the_log_once(sink: Sink, registry: RegistryServer) -> None:
     table = TableSchema(topic="p.shop.log", columns=[("id", "int"), ("v", "string")], registry=registry)
     sink.settings |= {"table.t.match": ".*", "table.t.mode": "append"}

@@ -2,7 +2,7 @@
 
 Every mode; applied at once or landed first; with a truncate and a new column between; killed at every named step between two commits. A failure
 prints the seed and the difference. The same with a real SIGKILL: ``kills.py``. Those marked long have many more rows, land first, or are killed at
-every step; the others are their short forms, of each mode, and ``make test`` has a seed of ``chaos.py`` besides.
+every step; the others are their short forms, of each mode, and ``make test`` has a story of ``chaos.py`` besides.
 """
 
 from __future__ import annotations

@@ -53,6 +53,7 @@ def test_a_name_that_another_table_has_is_refused_with_the_way_out(spark: SparkS
         register(spark, spec(tmp_path / "two", schema, "p"))
 
 
+@pytest.mark.some_cases
 @pytest.mark.parametrize("name", [("no_such_catalog", "a", "t"), ("with-a-hyphen", "t")])
 def test_a_name_that_the_catalog_does_not_take_is_refused_with_the_setting(
     spark: SparkSession, tmp_path: Path, schema: str, name: tuple[str, ...]

@@ -29,6 +29,7 @@ def test_the_files_of_the_newest_checksum_show_it_without_a_job(spark: SparkSess
     assert jobs(spark) == before
 
 
+@pytest.mark.some_cases
 @pytest.mark.parametrize("why", ["none is there", "too many files", "no statistics"])
 def test_where_no_checksum_shows_it_the_rows_are_counted(spark: SparkSession, tmp_path: Path, why: str) -> None:
     session = another(spark)

@@ -159,6 +159,7 @@ def test_what_was_committed_is_not_written_again(spark: SparkSession, tmp_path: 
     assert DeltaTable.forPath(spark, path).history().count() == before
 
 
+@pytest.mark.some_cases
 @pytest.mark.parametrize("change", [RenameColumn("v", "w"), DropColumn("v")], ids=["renamed", "dropped"])
 def test_a_table_whose_column_the_sink_renamed_or_dropped_is_written_with_one_join_as_before(
     spark: SparkSession, tmp_path: Path, change: RenameColumn | DropColumn
@@ -199,6 +200,7 @@ def test_a_table_whose_owner_switched_deletion_vectors_off_is_left_to_merge(spar
     assert [row[2] for row in content(spark, path)] == ["y", "x"]
 
 
+@pytest.mark.some_cases
 @pytest.mark.parametrize(
     "properties", [{"delta.enableDeletionVectors": "false"}, {"delta.enableChangeDataFeed": "true"}, {"delta.enableRowTracking": "true"}]
 )

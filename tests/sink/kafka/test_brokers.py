@@ -23,6 +23,7 @@ def reported(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == "dblog_sink.kafka.brokers"]
 
 
+@pytest.mark.some_cases
 @pytest.mark.parametrize("servers", ["127.0.0.1:1", "no-such-host.invalid:9092"])
 def test_brokers_that_do_not_answer_are_waited_for_and_named(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, servers: str

@@ -31,6 +31,7 @@ def rows(dice: random.Random, *, files: int, ties: bool) -> list[tuple[Any, ...]
     return made
 
 
+@pytest.mark.some_cases
 @pytest.mark.parametrize(("files", "ties"), [(1, False), (3, False), (1, True), (2, True)])
 @pytest.mark.parametrize("broadcast_max", [2_000_000, 5])
 def test_the_last_row_of_each_key_is_the_one_that_sorting_finds(spark: SparkSession, files: int, ties: bool, broadcast_max: int) -> None:

@@ -182,7 +182,8 @@ def test_columns_of_the_row_may_be_the_key_and_an_update_of_them_moves_the_row(s
     sink.spark.sql("DROP TABLE lake_shop.t")
 
 
-@pytest.mark.parametrize("mode", ["mirror", pytest.param("history", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["mirror", "history"])
 def test_rows_that_exchange_columns_of_the_row_that_are_the_key_are_all_there(sink: Sink, registry: RegistryServer, mode: str) -> None:
     sink.settings |= {"table.t.match": ".*", "table.t.keys": "k", "table.t.mode": mode, "table.t.evolution": "ignore"}
     columns: list[tuple[str, Any]] = [("k", "int"), ("v", ["null", "string"])]
@@ -216,6 +217,7 @@ def test_rows_that_exchange_columns_of_the_row_that_are_the_key_are_all_there(si
     assert len(sink.quarantined()) == 1
 
 
+@pytest.mark.some_cases
 @pytest.mark.parametrize("mode", ["mirror", "history"])
 def test_a_row_that_is_deleted_is_gone_whatever_else_its_old_image_shows(sink: Sink, registry: RegistryServer, mode: str) -> None:
     """An image of the replica identity alone has NULL, or a default in a NOT NULL column; a row before it may have no value yet of a younger column."""

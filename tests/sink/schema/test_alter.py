@@ -10,6 +10,7 @@ from pyspark.sql import types as t
 WALL_CLOCK = t.TimestampNTZType()
 
 
+@pytest.mark.some_cases
 @pytest.mark.parametrize(
     "change",
     [

@@ -46,6 +46,7 @@ MODES = [
 ]
 
 
+@pytest.mark.some_cases
 @pytest.mark.parametrize("properties", MODES)
 def test_every_value_lands_and_has_its_bytes_again(sink: Sink, registry: RegistryServer, properties: dict[str, str]) -> None:
     modes = TypeModes.from_settings(properties)

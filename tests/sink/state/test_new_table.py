@@ -41,6 +41,7 @@ def test_a_table_that_is_there_stays_as_it_is(spark: SparkSession, tmp_path: Pat
     assert spark.read.format("delta").load(path).columns == ["id"]
 
 
+@pytest.mark.some_cases
 @pytest.mark.parametrize(
     "name", ["part-0.parquet", "_delta_log/_staged_commits/00000000000000000001.json", "_delta_log/00000000000000000007.json"]
 )

@@ -210,6 +210,7 @@ def test_a_store_without_a_client_is_refused_with_what_it_needs(spark: SparkSess
         check_paths(spark, job_options.parse(least))
 
 
+@pytest.mark.long
 def test_a_look_at_a_long_log_lists_one_page_from_the_last_checkpoint_on(spark: SparkSession, store: ObjectStore, lake: str) -> None:
     table = f"{lake}/t"
     new_table(spark, table).addColumn("n", "INT").property("delta.checkpointInterval", "3").execute()

@@ -101,6 +101,7 @@ def test_two_tables_whose_tombstones_would_be_in_one_place_are_refused_also_afte
     assert [row["id"] for row in sink.spark.read.format("delta").load(f"{sink.base}-gold/items").collect()] == [1]
 
 
+@pytest.mark.long
 def test_the_second_topic_of_a_table_is_parked_also_after_a_restart_and_without_the_table(sink: Sink, registry: RegistryServer) -> None:
     one, other = (TableSchema(topic=f"{prefix}.shop.items", columns=[("id", "long")], registry=registry) for prefix in ("p", "q"))
     sink.batch(change(one, "c", {"id": 1}, at=1))

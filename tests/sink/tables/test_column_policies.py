@@ -41,7 +41,8 @@ def test_a_column_added_with_a_default_has_it_in_every_row_that_is_older(sink: S
     ]
 
 
-@pytest.mark.parametrize("left_out", [pytest.param("columns.exclude", marks=pytest.mark.long), "evolution"])
+@pytest.mark.long
+@pytest.mark.parametrize("left_out", ["columns.exclude", "evolution"])
 def test_a_column_that_is_selected_later_has_null_in_older_rows_and_not_its_default(
     sink: Sink, registry: RegistryServer, caplog: pytest.LogCaptureFixture, left_out: str
 ) -> None:
@@ -240,10 +241,9 @@ EXPAND_AND_CONTRACT = "ALTER TABLE t RENAME COLUMN price TO price_old, RENAME CO
 NULLABLE_INT = ["null", "int"]
 
 
-@pytest.mark.parametrize(
-    "mode", ["mirror", pytest.param("history", marks=pytest.mark.long), pytest.param("append", marks=pytest.mark.long)]
-)
-@pytest.mark.parametrize("overtaken", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["mirror", "history", "append"])
+@pytest.mark.parametrize("overtaken", [False, True])
 def test_a_column_renamed_onto_the_name_of_another_keeps_its_values(
     sink: Sink, registry: RegistryServer, mode: str, overtaken: bool
 ) -> None:
@@ -268,6 +268,7 @@ def test_a_column_renamed_onto_the_name_of_another_keeps_its_values(
     assert "price_new" not in frame.columns
 
 
+@pytest.mark.long
 def test_two_columns_that_change_places_keep_their_values_over_kills(
     sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

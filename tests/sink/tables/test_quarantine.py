@@ -237,6 +237,7 @@ def test_records_that_are_still_bad_stay_where_the_clock_is_behind_the_one_that_
     assert len(sink.quarantined()) == 1
 
 
+@pytest.mark.long
 def test_many_batches_with_bad_records_leave_few_files_which_topics_do_not_share(sink: Sink, registry: RegistryServer) -> None:
     tables = [TableSchema(topic=f"p.shop.{name}", columns=[("id", "int"), ("v", "string")], registry=registry) for name in ("a", "b")]
     good = [change(table, "c", {"id": 1, "v": "a"}, at=1) for table in tables]

@@ -244,7 +244,7 @@ def test_a_text_with_half_of_a_surrogate_pair_is_no_record_however_it_is_written
     assert read_config_record(b"connector-a", b'{"properties": {"": "' + half + b'"}}') is None
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(st.tuples(KEYS, VALUES), max_size=6))
 def test_whatever_the_records_are_reading_and_folding_them_raises_nothing_and_what_is_known_can_be_written_and_answered(written):
     config, status = ConfigState(), StatusState()

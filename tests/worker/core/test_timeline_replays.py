@@ -137,7 +137,7 @@ class Task:
         self.done = self.committed
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(entries, min_size=8, max_size=24), st.lists(runs, max_size=5))
 def test_every_row_is_decoded_as_it_was_the_first_time(log: list[Row | Statement], run: list[tuple[int, int, bool, int]]) -> None:
     expected = truth(log)

@@ -151,6 +151,7 @@ def test_whoever_is_on_the_machine_of_a_standby_is_not_on_the_leaders_for_that(k
         assert leader.client.get("/connectors").json() == []
 
 
+@pytest.mark.some_cases
 @pytest.mark.parametrize("of_standby", ["required", "none"])
 def test_a_leader_that_wants_a_certificate_is_named_and_nothing_is_called_unknown(kafka, own_folder, of_standby):
     (own_folder / "users").write_text(f"root={hashed('root')}\n")

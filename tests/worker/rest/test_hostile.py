@@ -254,7 +254,8 @@ def test_no_machine_is_slow_or_busy_enough_for_a_limit_that_nothing_passes():
     )
 
 
-def test_no_request_keeps_the_others_waiting_or_breaks_the_worker(kafka, own_folder, control):  # number 15 of the worker's safety
+@pytest.mark.parametrize("requests", [REQUESTS // 4, pytest.param(REQUESTS, marks=pytest.mark.long)])
+def test_no_request_keeps_the_others_waiting_or_breaks_the_worker(kafka, own_folder, control, requests):  # number 15 of the worker's safety
     pipe = own_folder / "pipe"
     os.mkfifo(pipe)
     provided = {"config.providers": "file", "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider"}
@@ -298,11 +299,11 @@ def test_no_request_keeps_the_others_waiting_or_breaks_the_worker(kafka, own_fol
         assert httpx.post(f"{worker.url}/connectors", json=made, timeout=60, verify=NO_TLS).status_code == 201
         watcher.start()
         with ThreadPoolExecutor(12) as pool:
-            list(pool.map(one, range(REQUESTS)))
+            list(pool.map(one, range(requests)))
         watcher.stop()
 
         assert faults == []
-        assert watcher.asked > 100
+        assert watcher.asked > requests // 10
         assert watcher.late == []
         assert watcher.resident < RESIDENT_MAX, f"{watcher.resident / 1024 / 1024:.0f} MiB"
         assert worker.healthy()

@@ -269,6 +269,7 @@ def test_a_worker_that_no_broker_hears_ends_its_tasks_in_time_and_goes_on_when_t
         assert len(living(echo)) == 1
 
 
+@pytest.mark.long
 def test_a_worker_whose_broker_was_down_for_longer_than_a_session_leads_again(own_folder, group, echo):
     """Claims that waited for the broker are sent without the member's id, which is taken for another consumer with the same group.instance.id."""
     with started(Kafka(own_folder / "kafka")) as own, Worker(own, own_folder, group, **TIMES, **FEW) as worker:
@@ -341,6 +342,7 @@ def two_groups(kafka, own_folder, group, names, **times):
     return workers
 
 
+@pytest.mark.long
 def test_a_rolling_restart_does_not_let_a_waiting_group_lead_and_locks_no_new_worker_out(kafka, own_folder, group, echo):
     one, two, three, other = two_groups(kafka, own_folder, group, ["a1", "a2", "a3", "b1"], **SLOW_TO_HEAR)
     with one:
@@ -365,7 +367,7 @@ def test_a_rolling_restart_does_not_let_a_waiting_group_lead_and_locks_no_new_wo
 LONG = {**TIMES, "session.timeout.ms": "60000"}
 
 
-@pytest.mark.parametrize("standby", [False, True], ids=["alone", "beside a standby"])
+@pytest.mark.parametrize("standby", [pytest.param(False, id="alone", marks=pytest.mark.long), pytest.param(True, id="beside a standby")])
 def test_a_killed_worker_that_is_started_at_once_goes_on_without_waiting_for_its_own_session(kafka, own_folder, group, echo, standby):
     one, two = (Worker(kafka, own_folder, group, name=f"{group}-{name}", **LONG, **FEW) for name in "ab")
     with one, two if standby else contextlib.nullcontext():
@@ -381,6 +383,7 @@ def test_a_killed_worker_that_is_started_at_once_goes_on_without_waiting_for_its
             assert "this worker runs the connectors" not in two.log.read_text()
 
 
+@pytest.mark.long
 def test_a_worker_that_is_stopped_hands_over_to_a_standby_without_its_session_and_takes_nothing_back(kafka, own_folder, group, echo):
     one, two = (Worker(kafka, own_folder, group, name=f"{group}-{name}", **LONG, **FEW) for name in "ab")
     with one:
@@ -447,6 +450,7 @@ def settled(member):
         threading.Event().wait(2.2)
 
 
+@pytest.mark.some_cases
 @pytest.mark.parametrize("count", [1, 2], ids=["one standby", "two"])
 def test_a_leader_that_stops_beside_settled_standbys_hands_over_and_comes_back_as_a_standby(members, count):
     one = members.start("one")
@@ -469,6 +473,7 @@ def test_a_leader_that_stops_beside_settled_standbys_hands_over_and_comes_back_a
     until(lambda: any(each.standing.leads for each in others), limit_s=15)
 
 
+@pytest.mark.some_cases
 @pytest.mark.parametrize("static", [True, False], ids=["static", "without a lock"])
 def test_nobody_waits_for_standbys_that_stop_one_behind_the_other(members, static):
     leads = members.start("one", static=static)
@@ -484,6 +489,7 @@ def test_nobody_waits_for_standbys_that_stop_one_behind_the_other(members, stati
     assert (leads.standing.leads, leads.standing.term) == (True, 1)
 
 
+@pytest.mark.long
 def test_a_rolling_restart_of_three_workers_hands_over_each_time_and_comes_to_rest(members):
     running = {"a": members.start("a")}
     until(lambda: running["a"].standing.leads)
@@ -556,6 +562,7 @@ def test_in_no_moment_between_two_leaders_of_a_group_has_it_gone_for_a_worker_th
     assert {found.url for found in seen} >= {""}, "it was looked at between the two"
 
 
+@pytest.mark.long
 def test_a_leader_that_was_silent_for_longer_than_its_session_waits_for_the_group_that_leads_meanwhile(kafka, own_folder, group, echo):
     first, second = two_groups(kafka, own_folder, group, ["a1", "b1"], **TIMES)
     with first:

@@ -412,6 +412,7 @@ def test_levels_that_another_worker_wrote_are_taken_as_it_spells_them_and_unknow
     assert own_worker.healthy()
 
 
+@pytest.mark.long
 def test_a_task_that_is_killed_while_the_brokers_are_away_runs_when_they_are_back(own_folder, group):
     times = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"}
     with started(Kafka(own_folder / "kafka")) as own, running_worker(own, own_folder, group, times) as worker:
@@ -452,6 +453,7 @@ def test_a_worker_is_stopped_in_time_while_registrations_wait_for_brokers_that_h
     assert "still wait for Kafka" in refused[0].json()["message"]
 
 
+@pytest.mark.some_cases
 @pytest.mark.parametrize("seed", [1, 2])
 def test_whatever_is_asked_in_whatever_order_a_task_never_runs_twice_and_ends_as_last_wished(own_worker, own_folder, seed):
     echo = own_folder / "echo"

@@ -174,6 +174,7 @@ def test_a_replayed_batch_commits_nothing(sink: Sink, items: TableSchema) -> Non
     assert sink.rows(items) == [row(1, "b")]
 
 
+@pytest.mark.long
 def test_a_dump_batch_is_inserted_and_only_what_is_newer_replaces_a_row(sink: Sink, items: TableSchema) -> None:
     sink.settings |= {"rewrite.rows.max": "0"}
     sink.batch(change(items, "c", row(1000, "log"), at=500), change(items, "u", row(12, "log"), at=510))

@@ -73,6 +73,7 @@ def test_a_dump_into_an_empty_table_and_inserts_behind_it_are_written_as_they_ar
             lambda table: Record(topic=table.topic, key=None, value=table.value_bytes("t", pos=15)),
             dict.fromkeys(range(5, 200), "a"),
             id="a truncate",
+            marks=pytest.mark.long,
         ),
     ],
 )

@@ -342,7 +342,7 @@ def test_rows_of_tables_with_a_topic_each_stay_together_in_an_item(reference: bo
     assert segments == [("t2", 3), ("t$", 1), ("t#", 2), ("t$", 1)]
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.data())
 def test_every_topic_gets_its_records_in_the_order_of_the_log(data: st.DataObject) -> None:
     """I2: whatever tables share it, and wherever items and the parts of the stream end."""
@@ -1217,7 +1217,7 @@ def test_an_event_cut_short_inside_its_packet_is_refused_with_its_position(flavo
             assert both[0] == both[1], (index, size)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.data())
 def test_damage_never_ends_in_anything_but_an_error_that_reports_it(data: st.DataObject) -> None:
     flavor = data.draw(st.sampled_from(["mysql", "mariadb"]))
@@ -1231,7 +1231,7 @@ def test_damage_never_ends_in_anything_but_an_error_that_reports_it(data: st.Dat
             drain(decoder(flavor, reference=reference), bytes(raw))
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(st.data())
 def test_damage_with_a_right_checksum_is_met_alike(data: st.DataObject) -> None:
     flavor = data.draw(st.sampled_from(["mysql", "mariadb"]))

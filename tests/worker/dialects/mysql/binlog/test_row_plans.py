@@ -40,7 +40,7 @@ def both(made: Made) -> tuple[FastPlan, ReferencePlan]:
     return compile_plan(made.plan, row_image), ReferencePlan(made.plan, row_image)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.data())
 def test_inserts_are_alike_and_state_what_was_stored(data: st.DataObject) -> None:
     made = data.draw(tables())
@@ -81,7 +81,7 @@ def test_inserts_are_alike_and_state_what_was_stored(data: st.DataObject) -> Non
         assert (None if key is None else decoded_key(made.plan, key)) == ({n: struct_[n] for n in names} if names else None)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.data())
 def test_updates_and_deletes_are_alike(data: st.DataObject) -> None:
     made = data.draw(tables(columns_max=6))
@@ -118,7 +118,7 @@ def test_records_are_numbered_in_their_transaction_a_changed_key_twice_and_tombs
     assert numbers("d", DELETE, one + two) == [(8191, 64), None, (8192, 65), None]
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.data())
 def test_chunk_rows_are_alike_and_equal_the_log(data: st.DataObject) -> None:
     made = data.draw(tables())
@@ -207,7 +207,7 @@ def test_the_schemas_of_a_marker_tell_how_many_digits_of_a_second_a_timestamp_ha
     assert [digits(row[name]) for name in "abcd"] == ["6", "3", "0", None]
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.data())
 def test_every_handling_mode_is_alike_and_log_and_chunk_agree(data: st.DataObject) -> None:
     made = data.draw(tables(of=st.one_of(kinds(), kinds(), st.just(uuids())), modes=every_mode()))
@@ -229,7 +229,7 @@ def test_every_handling_mode_is_alike_and_log_and_chunk_agree(data: st.DataObjec
     assert [undecorated(made.plan, v)["after"] for v in logged[1]] == [undecorated(made.plan, v)["after"] for v in dumped[1]]
 
 
-@settings(max_examples=120)
+@settings(max_examples=50)
 @given(st.data())
 def test_masks_hashes_cuts_and_exclusions_are_alike_and_leave_the_key_alone(data: st.DataObject) -> None:
     modes = st.builds(lambda mode, rewrite: dataclasses.replace(mode, column_rewrite=rewrite), every_mode(), rewrites())
@@ -332,7 +332,7 @@ def test_an_error_among_the_rows_is_transient() -> None:
         scan_rows(b"\x03\0\0\x01\0ab" + b"\x09\0\0\x02\xff\x25\x05#70100")
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.data())
 def test_any_cut_or_changed_byte_ends_in_an_error_or_in_the_same_records(data: st.DataObject) -> None:
     made = data.draw(tables(columns_max=6))

@@ -310,7 +310,7 @@ def history(data: st.DataObject, flavor: str) -> Stream:
     return stream
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.data())
 def test_decoder_and_reference_report_alike_and_every_transaction_is_whole(data: st.DataObject) -> None:
     flavor = data.draw(st.sampled_from(["mysql", "mariadb"]))
@@ -340,7 +340,7 @@ def check(items: list[Any]) -> None:
     assert {block[0] for block in blocks} <= {end.id for end in ends}
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(st.data())
 def test_reading_on_from_any_position_shows_exactly_the_rest(data: st.DataObject) -> None:
     """I1: whichever item is the last that was acknowledged, the two runs together reported what one would have reported."""

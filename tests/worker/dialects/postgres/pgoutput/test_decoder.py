@@ -199,7 +199,7 @@ def streams(draw: st.DrawFn) -> Stream:
     return stream
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(st.data())
 def test_random_logs_are_decoded_alike_in_any_parts_and_from_any_offset(data: st.DataObject) -> None:
     stream = data.draw(streams())

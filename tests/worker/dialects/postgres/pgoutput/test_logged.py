@@ -22,7 +22,7 @@ def snapshot(dice: random.Random, xmin: int) -> Snapshot:
     return Snapshot(xmin, xmax, frozenset(xid for xid in range(xmin, xmax) if dice.random() < 0.3))
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(
     seed=st.integers(0, 1 << 32),
     begin=st.sampled_from([3, 700, (1 << BITS) - 5, (7 << BITS) + 2]),

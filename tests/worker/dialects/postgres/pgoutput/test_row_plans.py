@@ -62,7 +62,7 @@ def outcome(call: Callable[..., Any], *args: Any, **more: Any) -> Any:
         return type(e), str(e)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.data())
 def test_changes_are_alike(data: st.DataObject) -> None:
     made = data.draw(tables())
@@ -90,7 +90,7 @@ def test_changes_are_alike(data: st.DataObject) -> None:
             assert outcome(fast.encode_rows, op, body, context, skip_rows=1) == outcome(slow.encode_rows, op, body, context, skip_rows=1)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.data())
 def test_chunk_rows_are_alike_and_equal_the_log(data: st.DataObject) -> None:
     made = data.draw(tables(skipped_operations=frozenset("t")))
@@ -133,7 +133,7 @@ def test_chunk_rows_are_alike_and_equal_the_log(data: st.DataObject) -> None:
         assert (left_out, digest % 2**64) == chunk[2:]
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.data())
 def test_damaged_changes_and_lines_are_refused_alike(data: st.DataObject) -> None:
     made = data.draw(tables(columns_max=4, skipped_operations=frozenset("t")))
