@@ -48,16 +48,19 @@ The sink puts records that it cannot read in quarantine, and names converter and
     "value.converter.data.serializer.type": "avro",
     "value.converter.avro.schema.registry.url": "http://registry:8081"
 
-Each change of a row becomes one event, as at Debezium; heartbeats, schema changes, transactions and
-chunk markers become null, for it has no events of them. Settings of the JSON and Avro converters inside
+Each change of a row becomes one event, as at Debezium; heartbeats, schema changes and transactions
+become null, for it has no events of them, and there are no chunk markers. Settings of the JSON and Avro converters inside
 stand below `value.converter.json.` and `value.converter.avro.`. It writes values, not keys.
 
 ## A record that a converter cannot write
 
-It ends the task, or is left out with `errors.tolerance=all` if transforms run. ByteArray, Boolean and
-the number converters write one value and no struct: make the key or value one value first
-(`ExtractField`, `Cast`), and leave out heartbeats and others with a predicate. As in Connect, a Decimal
-is not bytes to them, and a Date, Time or Timestamp of Connect (`time.precision.mode=connect`) no number.
+It ends the task. With `errors.tolerance=all` it is left out, and may have a record in [a topic for
+such](transforms.md#records-that-fail).
+
+ByteArray, Boolean and the number converters write one value and no struct: make the key or value one
+value first (`ExtractField`, `Cast`), and leave out heartbeats and others with a predicate. There are no
+chunk markers with them. As in Connect, a Decimal is not bytes to them, and a Date, Time or Timestamp of
+Connect (`time.precision.mode=connect`) no number.
 """
 
 DIFFERENCES = """\

@@ -50,9 +50,35 @@ tables of this page are made by `tests/docs/transforms_page.py`.
   written. So let ExtractNewRecordState come first.
 - A dropped record counts as done: the position after it is stored. Metrics count it
   (`dblog_task_events_filtered_total`, reason `transform`).
-- A record that a transform or converter cannot handle ends the task. With `errors.tolerance=all` it
-  is logged without its values, counted (`dblog_task_events_skipped_total`, reason `untransformed`),
-  and left out. A schema that the registry refuses ends the task in both cases.
+- A record that a transform or converter cannot handle ends the task, or is left out
+  ([below](#records-that-fail)).
+
+## Records that fail
+
+    "errors.tolerance": "all",
+    "errors.deadletterqueue.topic.name": "shop.failed"
+
+With `errors.tolerance=all` a record that a transform or converter cannot handle is logged without its
+values, counted (`dblog_task_events_skipped_total`, reason `untransformed`), and left out. A schema that
+the registry refuses ends the task all the same, and a record that is too large for Kafka is logged and
+counted only ([sizes](../README.md#limits)).
+
+Kafka Connect has a dead-letter topic for sinks; here connectors have one too. Each record in it is JSON:
+
+    {"connector":"shop","task":0,"topic":"shop.sales.orders","table":"sales.orders",
+     "stage":"TRANSFORMATION","class":"org.apache.kafka.connect.transforms.Cast$Value",
+     "reason":"transform cast (...): ...","key_sha256":"9f86d0...","op":"u",
+     "position":{"file":"binlog.000007","pos":4711,"ts_ms":1764460800000}}
+
+- The record's key is `key_sha256`, the digest of the failed record's key in Avro: failures of one row
+  are in one partition, and no column is in the record.
+- `dblog.errors.deadletterqueue.records=true` adds `key` and `value`: the failed record with all its
+  columns, as JSON with schemas. Whoever may read the topic may then read the tables.
+- `errors.deadletterqueue.context.headers.enable=true` adds Connect's headers
+  (`__connect.errors.stage`, `__connect.errors.exception.message` and others).
+- The topic is created like those of tables (`topic.creation.*`). No table's rows may come into it.
+- To send what failed again, mend the transforms or the converter, then have the table dumped again:
+  `dblog dumps start NAME TABLE`.
 
 ## Dumps and the sink
 

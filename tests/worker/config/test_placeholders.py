@@ -20,7 +20,8 @@ custom.metric.tags database.exclude.list database.include.list database.query.ti
 datatype.propagate.source.type dblog.chunk.bytes.max dblog.chunk.marker.topic dblog.chunk.rows dblog.dump.limit.history.list.length
 dblog.dump.limit.log.lag.ms dblog.dump.limit.replica.lag.ms dblog.dump.limit.statement.p95.ms dblog.dump.limit.threads.running
 dblog.dump.limit.transaction.age.s dblog.dump.threads dblog.history.topic dblog.metrics.server.interval.ms dblog.owner
-dblog.retry.timeout.ms dblog.watermark.table dblog.window.keys.max driver.requireAuth errors.max.retries gtid.source.excludes
+dblog.retry.timeout.ms dblog.watermark.table dblog.window.keys.max driver.requireAuth errors.deadletterqueue.topic.name errors.max.retries
+gtid.source.excludes
 gtid.source.includes guardrail.collections.max header.converter.plugin.version heartbeat.interval.ms incremental.snapshot.chunk.size
 key.converter.plugin.version max.batch.size max.queue.size max.queue.size.in.bytes message.key.columns message.prefix.exclude.list
 message.prefix.include.list money.fraction.digits name notification.enabled.channels notification.sink.topic.name offsets.storage.topic

@@ -42,7 +42,7 @@ dblog.rest.oidc.jwks.url dblog.rest.proxies dblog.rest.readonly.listener dblog.r
 
 TOPICS = {
     "connector": """
-dblog.chunk.marker.topic dblog.history.topic notification.sink.topic.name offsets.storage.topic schema.history.internal.kafka.topic
+dblog.chunk.marker.topic dblog.history.topic errors.deadletterqueue.topic.name notification.sink.topic.name offsets.storage.topic schema.history.internal.kafka.topic
 signal.kafka.topic topic.delimiter topic.heartbeat.name topic.heartbeat.prefix topic.prefix topic.regex topic.replacement topic.transaction
 """,
     "converter": "",
@@ -72,7 +72,8 @@ NOTHING = {
 predicates transforms
 bigint.unsigned.handling.mode binary.handling.mode binlog.buffer.size binlog.net.read.timeout binlog.net.write.timeout column.exclude.list
 column.include.list column.propagate.source.type config.action.reload connect.keep.alive connect.keep.alive.interval.ms connect.timeout.ms
-connection.validation.timeout.ms custom.metric.tags custom.sanitize.pattern database.dbname database.exclude.list database.include.list
+connection.validation.timeout.ms custom.metric.tags dblog.errors.deadletterqueue.records
+errors.deadletterqueue.context.headers.enable custom.sanitize.pattern database.dbname database.exclude.list database.include.list
 database.initial.statements database.password database.port database.query.timeout.ms database.server.id database.server.id.offset
 database.ssl.keystore.password database.ssl.mode database.ssl.truststore.password database.sslmode database.sslpassword
 database.tcpKeepAlive database.user datatype.propagate.source.type dblog.chunk.bytes.max dblog.chunk.rows dblog.ddl.redump

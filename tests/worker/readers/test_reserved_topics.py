@@ -43,6 +43,11 @@ NAMED = [
         "config.storage.topic",
     ),
     ({"signal.kafka.topic": "own-offsets"}, "signal.kafka.topic", "offset.storage.topic"),
+    (
+        {"errors.deadletterqueue.topic.name": "own-status", "errors.tolerance": "all"},
+        "errors.deadletterqueue.topic.name",
+        "status.storage.topic",
+    ),
 ]
 OF_HISTORY = [
     (connector_config(), "schema.history.internal.kafka.topic"),

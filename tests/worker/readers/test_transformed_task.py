@@ -39,7 +39,7 @@ class Raw(FakeFollower):
             assert batch.records_total == sum(len(segment.values) for segment in batch.segments)
             for segment in batch.segments:
                 self.sent += [
-                    (segment.topic, None if key is None else json.loads(key), None if value is None else json.loads(value))
+                    (segment.topic, _read(key), None if value is None else json.loads(value))
                     for key, value in zip(segment.keys, segment.values, strict=True)
                 ]
             self.task.fold.advance(batch.step)
@@ -53,6 +53,11 @@ class Raw(FakeFollower):
     @property
     def markers(self) -> list[Any]:
         return [value for _, value in self.of("__dblog-chunks.p")]
+
+
+def _read(key: bytes | None) -> Any:
+    """Return a key as JSON, or as text if it is none."""
+    return None if key is None else json.loads(key) if key[:1] in b"{[" else key.decode()
 
 
 @pytest.fixture
@@ -215,3 +220,26 @@ def test_no_rows_of_a_table_come_into_a_topic_of_the_connectors_state(given):  #
         ):
             follower.until_dumped()
         follower.task.stop()
+
+
+NUMBERS = {"value.converter": "org.apache.kafka.connect.converters.LongConverter"}
+
+
+def test_records_that_the_converter_cannot_write_go_to_the_dead_letter_topic_and_the_offset_moves(given):
+    tolerant = {**NUMBERS, "errors.tolerance": "all", "errors.deadletterqueue.topic.name": "failed"}
+    follower = follow(given, **tolerant)
+    given.insert("t", (4, "secret"))
+    end = len(given.server.log)
+
+    follower.until(lambda: given.server.confirmed and given.server.confirmed[-1] == end and follower.of("failed"))
+    follower.task.stop()
+
+    logged = [value for _, value in follower.of("failed") if value.get("op") == "c"]
+    assert [(one["table"], one["stage"], one["class"]) for one in logged] == [("d.t", "VALUE_CONVERTER", "NumberConverter")]
+    assert "secret" not in json.dumps(follower.sent)
+    assert {topic for topic, _, _ in follower.sent} == {"failed"}
+
+
+def test_without_tolerance_such_a_record_ends_the_task(given):
+    with pytest.raises(DefiniteError, match="LongConverter writes int64 only"):
+        follow(given, **NUMBERS).until_dumped()

@@ -10,6 +10,7 @@ from dblog.errors import DefiniteError
 from dblog.kafka.converters import ByteArrayConverter, JsonConverter, NumberConverter
 from dblog.model import Segment, TableId
 from dblog.transforms.configuration import chain_of
+from dblog.transforms.dead_letters import DeadLetters
 from dblog.transforms.stage import TransformStage
 from worker.transforms.records import DEBEZIUM, ENVELOPE, INT32, KAFKA, KEY, SOURCE, TEXT, change, row, struct
 
@@ -227,3 +228,47 @@ def test_no_row_comes_into_a_topic_of_the_connectors_state(tolerate, kept):  # n
     else:
         assert [one.topic for one in router.passed(rows).segments] == ["others"]
         assert router.failed_total == kept
+
+
+def failing(**more):
+    letters = DeadLetters(topic="failed", connector="c", task=0, **more)
+    given = {"transforms": "x", "transforms.x.type": f"{KAFKA}.Cast$Value", "transforms.x.spec": "name:int32"}
+    chain = {**given, "transforms": "u,x", "transforms.u.type": f"{DEBEZIUM}.ExtractNewRecordState"}
+    return TransformStage(chain_of(chain), key_converter=BARE, value_converter=BARE, tolerate=True, dead_letters=letters)
+
+
+def test_a_dead_letter_says_where_the_record_stands_and_why_and_holds_no_column():
+    passed = failing().passed([segment(change("c", after=row(name="secret")), change("c", after=row(name="7")))])
+
+    letter, rows = passed.segments
+    (about,) = map(json.loads, letter.values)
+    assert (letter.topic, letter.table, letter.keys, letter.headers) == ("failed", None, [about["key_sha256"].encode()], {})
+    assert (about["topic"], about["table"], about["op"], about["stage"]) == ("p.d.t", "d.t", "c", "TRANSFORMATION")
+    assert about["class"] == f"{KAFKA}.Cast$Value"
+    assert "secret" not in letter.values[0].decode()
+    assert [json.loads(value)["name"] for value in rows.values] == [7]
+    assert passed.records == 2
+
+
+def test_a_dead_letter_has_the_whole_record_and_connects_headers_if_asked_for():
+    (letter,) = failing(whole=True, headers=True).passed([segment(change("c", after=row(name="secret")))]).segments
+
+    about = json.loads(letter.values[0])
+    headers = dict(letter.headers[0])
+    assert about["value"]["payload"]["after"]["name"] == "secret"
+    assert about["key"]["payload"] == {"id": 1}
+    assert headers["__connect.errors.stage"] == b"TRANSFORMATION"
+    assert headers["__connect.errors.connector.name"] == b"c"
+    assert b"secret" not in b"".join(headers.values())
+
+
+def test_a_dead_letter_of_a_tombstone_has_no_value():
+    hoist = {"transforms": "x", "transforms.x.type": f"{KAFKA}.HoistField$Value", "transforms.x.field": "v"}
+    letters = DeadLetters(topic="failed", connector="c", task=0, whole=True)
+    numbers = NumberConverter("Long")
+    tolerant = TransformStage(chain_of(hoist), key_converter=numbers, value_converter=numbers, tolerate=True, dead_letters=letters)
+
+    (letter,) = tolerant.passed([segment(change("d", before=row()).with_value(None, None))]).segments
+
+    about = json.loads(letter.values[0])
+    assert (about["stage"], about["value"], about["key"]["payload"]) == ("KEY_CONVERTER", None, {"id": 1})

@@ -48,6 +48,7 @@ from dblog.readers.schema_change_size import smaller_forms, value_bytes_max
 from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.topics import SharedTopicWarnings, naming_of
 from dblog.transforms.chain import Chain
+from dblog.transforms.dead_letters import DeadLetters
 from dblog.transforms.stage import TransformStage
 
 Made = TypeVar("Made")
@@ -105,19 +106,27 @@ class Records:
             else []
         )
         self._kept_topics = state_topics(settings)
+        tolerate = settings.originals.get("errors.tolerance", "").strip().lower() == "all"
+        # Avro writes every row, so only other converters may fail on one.
+        may_fail = tolerate and not (key_converter.is_avro and value_converter.is_avro)
+        if chain is None and may_fail:
+            chain = Chain(())
         self._chain = chain
         self.stage: TransformStage | None = None
         """Chain of transforms that records pass before they are queued; None if topics are named by
-        the chain already, or there is none.
+        the chain already, or there is none. A chain of none has a stage if errors are tolerated and a
+        converter may fail.
         """
-        if chain is not None and not chain.routes_only:
+        if chain is not None and (may_fail or not chain.routes_only):
             self.stage = TransformStage(
                 chain,
                 key_converter=key_converter,
                 value_converter=value_converter,
                 context_headers=self.context_headers,
-                tolerate=settings.originals.get("errors.tolerance", "").strip().lower() == "all",
+                tolerate=tolerate,
                 kept_topics=self._kept_topics,
+                classes=(type(key_converter).__name__, type(value_converter).__name__),
+                dead_letters=_dead_letters(settings, task),
             )
             self._key = self._value = UnframedAvro()
 
@@ -214,7 +223,7 @@ class Records:
 
         ``whole`` is True for a dump that needs every row to be in the topic.
         """
-        if self._chain is None or (self._chain.keeps_all if whole else self.stage is None):
+        if self._chain is None or (self._chain.keeps_all if whole else self.stage is None or not self._chain.steps):
             return None
         if whole and self._chain.keeps_rows:
             return "its transforms drop records, so a row that is not in the topic may be in the source"
@@ -263,8 +272,11 @@ class Records:
     def marker(self, made: ChunkMarker) -> Segment | None:
         """Return the record of a closed window (D6).
 
-        Return None if transforms change the rows: a reader could not find them by the marker.
+        Return None if transforms change the rows, for a reader could not find them by the marker, and
+        if a converter writes no such record.
         """
+        if not (self._final_key.writes_structs and self._final_value.writes_structs):
+            return None
         if self._chain is not None and not self._chain.keeps_rows:
             return None
         topic = self._settings.text_or_none("dblog.chunk.marker.topic") or own_topic("chunks", self._settings.text("topic.prefix"))
@@ -451,6 +463,20 @@ class Records:
     def _unwritten(self, key: Schema, value: Schema) -> tuple[Schema, Schema] | None:
         """Return the schemas for the chain of transforms; None if records are finished here."""
         return None if self.stage is None else (key, value)
+
+
+def _dead_letters(settings: Settings, task: int) -> DeadLetters | None:
+    """Return the maker of records about failed ones; None if no topic is named."""
+    topic = settings.text_or_none("errors.deadletterqueue.topic.name")
+    if not topic:
+        return None
+    return DeadLetters(
+        topic=topic,
+        connector=settings.originals.get("name", ""),
+        task=task,
+        whole=settings.boolean("dblog.errors.deadletterqueue.records"),
+        headers=settings.boolean("errors.deadletterqueue.context.headers.enable"),
+    )
 
 
 def _made(make: Callable[[], Made]) -> Made | None:

@@ -39,6 +39,7 @@ def state_topics(settings: Settings) -> dict[str, str]:
         history: history_topic_of(settings),
         "dblog.chunk.marker.topic": settings.text_or_none("dblog.chunk.marker.topic") or own_topic("chunks", prefix),
         "signal.kafka.topic": settings.text_or_none("signal.kafka.topic"),
+        "errors.deadletterqueue.topic.name": settings.text_or_none("errors.deadletterqueue.topic.name"),
     }
     return {topic: key for key, topic in named.items() if topic}
 
@@ -53,6 +54,6 @@ def _fixed(settings: Settings) -> Iterator[tuple[str, str]]:
     yield "topic.transaction", naming.transactions
     yield "dblog.chunk.marker.topic", settings.text_or_none("dblog.chunk.marker.topic") or own_topic("chunks", prefix)
     yield (name if (name := "schema.history.internal.kafka.topic") in settings else "dblog.history.topic"), history_topic_of(settings)
-    for key in ("notification.sink.topic.name", "signal.kafka.topic"):
+    for key in ("notification.sink.topic.name", "signal.kafka.topic", "errors.deadletterqueue.topic.name"):
         if topic := settings.text_or_none(key):
             yield key, topic

@@ -22,6 +22,10 @@ They are errors of the record, as every exception of a transform is in Connect.
 class StepError(RecordError):
     """A RecordError with the transform that raised it."""
 
+    def __init__(self, step: Step, reason: str) -> None:
+        super().__init__(f"transform {step.alias} ({step.class_name}): {reason}")
+        self.class_name = step.class_name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
@@ -81,12 +85,10 @@ class Chain:
                 if step.predicate is None or step.applies_to(now):
                     now = step.transform.apply(now)
             except RecordError as e:
-                raise StepError(f"transform {step.alias} ({step.class_name}): {e}") from e
+                raise StepError(step, str(e)) from e
             except _UNFIT as e:
                 # The text may quote the value, so only the class is named.
-                raise StepError(
-                    f"transform {step.alias} ({step.class_name}): it cannot take one of the record's values ({type(e).__name__})"
-                ) from e
+                raise StepError(step, f"it cannot take one of the record's values ({type(e).__name__})") from e
             if now is None:
                 return None
         return now

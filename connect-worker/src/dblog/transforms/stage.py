@@ -18,6 +18,7 @@ from dblog.codecs.schema import Kind, Schema
 from dblog.errors import DefiniteError
 from dblog.model import Segment
 from dblog.transforms.chain import Chain
+from dblog.transforms.dead_letters import DeadLetters
 from dblog.transforms.faults import RecordError
 from dblog.transforms.reading import reader
 from dblog.transforms.record import Header, Headers, Read, Record
@@ -46,7 +47,8 @@ class TransformStage:
     ``context_headers`` are those that the sender adds to rows; transforms see them, and a record
     whose headers change gets them from here. With ``tolerate`` (errors.tolerance=all) a record that
     a transform or converter cannot handle is logged, counted and left out. ``kept_topics`` are those
-    into which no record may be brought, with the options that name them.
+    into which no record may be brought, with the options that name them. ``classes`` are those of
+    the key and the value converter. ``dead_letters`` writes of each record that is left out.
     """
 
     def __init__(
@@ -58,12 +60,15 @@ class TransformStage:
         context_headers: Sequence[tuple[str, bytes | None]] = (),
         tolerate: bool = False,
         kept_topics: Mapping[str, str] | None = None,
+        classes: tuple[str, str] = ("", ""),
+        dead_letters: DeadLetters | None = None,
     ) -> None:
         self._parts = _Parts(
             chain=chain,
             kept_topics=kept_topics or {},
-            keys=PartWriter(key_converter, what="key"),
-            values=PartWriter(value_converter, what="value"),
+            keys=PartWriter(key_converter, what="key", class_name=classes[0]),
+            values=PartWriter(value_converter, what="value", class_name=classes[1]),
+            dead_letters=dead_letters,
             context=tuple(_read_header(name, data) for name, data in context_headers),
             tolerate=tolerate,
             readers=Derived(reader),
@@ -103,6 +108,7 @@ class _Parts:
     context: Headers
     tolerate: bool
     readers: Derived[Read]
+    dead_letters: DeadLetters | None
 
 
 class _Batch:
@@ -149,7 +155,7 @@ class _Batch:
                     continue
                 self._add(segment, made, context)
             except RecordError as e:
-                self._fail(segment, e)
+                self._fail(segment, record, e)
 
     def _add(self, segment: Segment, made: Record, context: Headers) -> None:
         parts, topic = self._parts, made.topic
@@ -182,7 +188,7 @@ class _Batch:
         self.result.records += 1
         self.result.size_bytes += (0 if key is None else len(key)) + (0 if value is None else len(value))
 
-    def _fail(self, segment: Segment, error: RecordError) -> None:
+    def _fail(self, segment: Segment, record: Record, error: RecordError) -> None:
         where = f"topic {segment.topic}" if segment.table is None else f"table {segment.table}"
         if not self._parts.tolerate:
             raise DefiniteError(
@@ -192,6 +198,8 @@ class _Batch:
         self.failed += 1
         if self.failed <= _LOGGED_MAX:
             log.error("record skipped by errors.tolerance=all", where=where, reason=str(error))
+        if self._parts.dead_letters is not None:
+            self.take(self._parts.dead_letters.segment(segment, record, error))
 
     def report(self) -> None:
         """Log how many further records have failed."""

@@ -15,7 +15,7 @@ from dblog.codecs.header_text import header_text
 from dblog.codecs.schema import Schema
 from dblog.errors import DefiniteError
 from dblog.model import Headers as WrittenHeaders
-from dblog.transforms.faults import RecordError
+from dblog.transforms.faults import KEY_CONVERTER, VALUE_CONVERTER, ConverterError, RecordError
 from dblog.transforms.record import Headers
 
 _KNOWN_MAX = 20_000
@@ -36,16 +36,18 @@ class Converter(Protocol):
 class PartWriter:
     """Writer of keys or of values."""
 
-    def __init__(self, converter: Converter, *, what: str) -> None:
+    def __init__(self, converter: Converter, *, what: str, class_name: str = "") -> None:
+        """Create the writer. ``what`` is key or value, and ``class_name`` the converter's class."""
         self._converter = converter
         self._what = what
+        self._class_name = class_name
         self._known: dict[tuple[str, int], tuple[Schema, bytes, avro.Write | None]] = {}
 
     def write(self, topic: str, schema: Schema | None, data: bytes | None, read: Callable[[], Any]) -> bytes | None:
         """Return the finished bytes of a key or value.
 
         ``data`` are the encoder's bytes if the part is as the encoder made it, else None. ``read``
-        returns the value. Raise RecordError if the converter cannot write the value, and DblogError
+        returns the value. Raise ConverterError if the converter cannot write the value, and DblogError
         if the registry refuses the schema.
         """
         if self._converter.is_avro and schema is not None:
@@ -60,13 +62,18 @@ class PartWriter:
             try:
                 write(out, value)
             except (DefiniteError, TypeError, AttributeError, ValueError, OverflowError) as e:
-                raise RecordError(f"the {self._what} converter cannot write the {self._what} by its schema ({_reason(e)})") from e
+                raise self._failed(e) from e
             return bytes(out)
         value = read()
         try:
             return self._converter.serialize(topic, schema, value)
         except (DefiniteError, TypeError, AttributeError, ValueError, OverflowError) as e:
-            raise RecordError(f"the {self._what} converter cannot write the {self._what} by its schema ({_reason(e)})") from e
+            raise self._failed(e) from e
+
+    def _failed(self, error: Exception) -> ConverterError:
+        text = f"the {self._what} converter cannot write the {self._what} by its schema ({_reason(error)})"
+        stage = KEY_CONVERTER if self._what == "key" else VALUE_CONVERTER
+        return ConverterError(text, stage=stage, class_name=self._class_name)
 
     def _frame(self, topic: str, schema: Schema, *, writes: bool = False) -> tuple[Schema, bytes, avro.Write | None]:
         known = self._known.get((topic, id(schema)))

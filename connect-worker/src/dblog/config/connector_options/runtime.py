@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dblog.config.connector_options.forms import LOW, RUNTIME, bool_option, int_option, long_option, not_yet, option
-from dblog.config.options import Large, Value, not_negative_long, only, positive, positive_long
+from dblog.config.options import Large, Value, not_negative_long, only, positive, positive_long, topic_name
 
 
 def _queue_size(value: Value, everything: Mapping[str, Value]) -> str | None:
@@ -17,7 +17,41 @@ def _queue_size(value: Value, everything: Mapping[str, Value]) -> str | None:
     return None
 
 
+def _dead_letter_topic(value: Value, everything: Mapping[str, Value]) -> str | None:
+    if not value:
+        return None
+    if everything.get("errors.tolerance") != "all":
+        return "It is used with errors.tolerance=all only, for otherwise such a record fails the task; set that, or remove the key"
+    return topic_name(value, everything)
+
+
 RUNTIME_OPTIONS = (
+    option(
+        name="errors.deadletterqueue.topic.name",
+        doc=(
+            "Topic for a record about each record that a transform or converter cannot handle: where it stands, why, and the digest "
+            "of its key. If absent, such records are logged and counted only."
+        ),
+        group=RUNTIME,
+        label="Dead-letter topic",
+        check=_dead_letter_topic,
+    ),
+    bool_option(
+        name="errors.deadletterqueue.context.headers.enable",
+        doc="Adds Kafka Connect's headers to records of that topic: __connect.errors.topic, .stage, .exception.message and others.",
+        default="false",
+        group=RUNTIME,
+        label="Dead-letter headers",
+        importance=LOW,
+    ),
+    bool_option(
+        name="dblog.errors.deadletterqueue.records",
+        doc="Adds the failed record to that topic's record: key and value with all their columns, as JSON with schemas.",
+        default="false",
+        group=RUNTIME,
+        label="Dead-letter contents",
+        importance=LOW,
+    ),
     int_option(
         name="max.batch.size",
         doc="Maximum number of records of one poll.",

@@ -19,6 +19,7 @@ class AvroConverter:
     """Confluent's AvroConverter: a zero byte, the schema id, Avro binary."""
 
     is_avro = True
+    writes_structs = True
 
     def __init__(self, settings: Mapping[str, str], *, is_key: bool, registry: RegistryClient) -> None:
         self._registry = registry
@@ -133,6 +134,7 @@ class UnframedAvro:
     """Avro without a frame, for records that pass a chain of transforms before they are written."""
 
     is_avro = True
+    writes_structs = True
     registry: RegistryClient | None = None
 
     def __init__(self) -> None:

@@ -30,6 +30,11 @@ class BinaryDataConverter:
         self._option = option
 
     @property
+    def writes_structs(self) -> bool:
+        """True if the delegate writes them."""
+        return self._delegate is not None and self._delegate.writes_structs
+
+    @property
     def registry(self) -> RegistryClient | None:
         """The delegate's registry."""
         return None if self._delegate is None else self._delegate.registry

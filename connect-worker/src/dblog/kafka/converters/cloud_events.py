@@ -76,6 +76,7 @@ class CloudEventsConverter:
     """
 
     is_avro = False
+    writes_structs = False
 
     def __init__(self, settings: Mapping[str, str], *, option_prefix: str, avro: Callable[[], AvroConverter]) -> None:
         self._event_type = _choice(settings, "serializer.type", option_prefix)

@@ -24,6 +24,10 @@ class Converter(Protocol):
     """True if records are a frame and Avro binary, so that compiled row plans apply."""
 
     @property
+    def writes_structs(self) -> bool:
+        """True if any struct can be written, such as a chunk marker; False for converters of one value."""
+
+    @property
     def registry(self) -> RegistryClient | None:
         """The client of the registry that holds the schemas, None for a converter without one."""
 
@@ -44,6 +48,7 @@ class WithoutRegistry:
     """The parts of a converter that asks no registry and writes nothing in front of a record."""
 
     is_avro = False
+    writes_structs = False
     registry: RegistryClient | None = None
 
     def prefix(self, topic: str, schema: Schema) -> bytes:

@@ -14,6 +14,8 @@ from dblog.kafka.converters.contract import Once, WithoutRegistry, flag
 class JsonConverter(WithoutRegistry):
     """Kafka's JsonConverter."""
 
+    writes_structs = True
+
     def __init__(self, settings: Mapping[str, str], *, option_prefix: str) -> None:
         self._form = json_form(settings, option_prefix=option_prefix)
         self._known = Once[Callable[[Any], bytes]]()

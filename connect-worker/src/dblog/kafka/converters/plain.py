@@ -48,6 +48,8 @@ _SCHEMALESS = {Kind.INT64: int, Kind.FLOAT64: float}
 class StringConverter(WithoutRegistry):
     """Kafka's StringConverter: a value's text."""
 
+    writes_structs = True
+
     def __init__(self, settings: Mapping[str, str], *, option_prefix: str = "") -> None:
         name = settings.get("converter.encoding", "UTF-8").strip()
         if name.upper() not in ENCODINGS:
