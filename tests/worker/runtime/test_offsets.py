@@ -110,6 +110,16 @@ def test_a_refusal_is_no_stall_and_a_silence_is_one() -> None:
         assert failed.value.ended is error.ended
 
 
+def test_an_offset_that_was_refused_is_not_taken_for_stored_when_it_comes_again() -> None:
+    given = Mock(topic="t", wait=Mock(side_effect=[NotWrittenError(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS)), None]))
+    offsets = OffsetWriter(given, connector="c", partition={}, timeout_s=1, stop=Stop())
+    with pytest.raises(OffsetNotStoredError):
+        offsets.write({"n": 1})
+
+    assert offsets.write({"n": 1}), "it is written again"
+    assert not offsets.write({"n": 1}), "it is stored now"
+
+
 def test_a_producer_of_offsets_that_has_ended_is_replaced_without_waiting() -> None:
     unstored = Unstored("t", Unacknowledged(lambda _: False))
     unstored.failed(OffsetNotStoredError("a fatal error", stalls=True, ended=True))

@@ -11,7 +11,8 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -20,7 +21,7 @@ import dblog.kafka.writer
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from dblog.core.dumprequests import parse_request
+from dblog.core.dumprequests import DumpRequest, parse_request
 from dblog.core.requested import NoRoomError, NoTableError
 from dblog.errors import DefiniteError, PositionLostError, TransientError
 from dblog.kafka.producer import record_producer
@@ -31,6 +32,7 @@ from dblog.readers.start import LOST_POSITION
 from dblog.runtime import supervisor, unacknowledged
 from dblog.runtime.control import Control
 from dblog.runtime.offsets import OffsetNotStoredError, OffsetWriter
+from dblog.runtime.sender import Sender
 from dblog.runtime.stop import LIMIT_S, Stop
 from dblog.runtime.supervisor import StartOrder, Supervisor, why_away
 from stack import Kafka
@@ -77,6 +79,8 @@ class CountingTask:
         assert self.world.may_start.wait(TIMEOUT_S)
         if self.world.start_errors:
             raise self.world.start_errors.pop(0)
+        if self.world.begins_at is not None:
+            offset = {"n": self.world.begins_at}
         if offset is not None:
             assert isinstance(offset["n"], int)
             self.next = offset["n"] + 1
@@ -84,6 +88,9 @@ class CountingTask:
 
     def poll(self, *, timeout_s: float, records_max: int, bytes_max: int) -> list[Batch]:
         del records_max
+        if self.next == self.world.stops_at:
+            self.world.send(type="stop")
+            until(self.world.stop_order.ordered)
         error = self.world.poll_errors.pop(self.next, None)
         if error is not None:
             raise error
@@ -135,7 +142,12 @@ class World:
         self.numbers: dict[str, float] = {}
         self.may_start = threading.Event()
         self.may_start.set()
+        self.begins_at: int | None = None
+        """Where runs begin, whatever offset they are given: as after a position that is lost."""
+        self.stops_at: int | None = None
+        """The number whose poll orders the task to stop before it returns the record."""
         self.starts: list[OffsetMap | None] = []
+        self.dumps: list[Sequence[DumpRequest]] = []
         self.start_errors: list[Exception] = []
         self.poll_errors: dict[int, Exception] = {}
         self.tasks: list[CountingTask] = []
@@ -144,13 +156,15 @@ class World:
         self.reported: queue.Queue[dict[str, Any]] = queue.Queue()
         self.exit_code: int | None = None
         self._mine, theirs = socket.socketpair()
-        self._control = Control(theirs.detach(), Stop(end=lambda status: None))  # it is the tests' process that would end
+        self.stop_order = Stop(end=lambda status: None)  # it is the tests' process that would end
+        self._control = Control(theirs.detach(), self.stop_order)
         self._thread = threading.Thread(target=self._run, daemon=True)
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _run(self) -> None:
         def factory(order: StartOrder) -> CountingTask:
             self.warnings.append(order.warnings)
+            self.dumps.append(order.dumps)
             for key, text in self.warned_at_start.items():
                 order.warnings.raise_warning(key, text)
             task = CountingTask(self)
@@ -352,12 +366,42 @@ def test_a_request_that_cannot_be_carried_out_is_answered_with_the_status_of_wha
         assert str(error) in answer["error"]["message"]
 
 
+def test_an_older_revision_of_a_dumps_request_never_replaces_a_younger_one(world: World) -> None:
+    """A dump that was paused or stopped would go on."""
+    world.desk = Mock(statuses=list)
+    first = parse_request({"tables": ["a.b"]}, id="0" * 12, connector="c", created_ms=1, requested_by="rest")
+    second = replace(first, revision=first.revision + 1)
+    world.start(**{"retriable.restart.connector.wait.ms": "1"})
+    world.wait_state("RUNNING")
+
+    for request in (second, first):
+        world.send(type="dump", request=request.to_json())
+    world.send(type="dump_forget", id="another")
+    until(lambda: world.desk.forget.called)
+
+    assert [call.args for call in world.desk.take.call_args_list] == [(second,)]
+    world.poll_errors[21] = TransientError("the database went away")
+    world.upto = 21
+    until(lambda: len(world.dumps) == 2)
+    assert world.dumps[1] == [second]
+
+
 def test_where_a_first_run_begins_is_stored_before_anything_is_sent(world: World) -> None:
     world.upto = 0
     world.start()
     world.wait_state("RUNNING")
 
     assert world.stored() == [0]
+
+
+def test_a_run_that_begins_elsewhere_than_it_was_given_stores_that_before_anything_is_sent(world: World) -> None:
+    """As after a lost position: a kill before the next offset would leave the lost one to the next start. # I3"""
+    world.begins_at = world.upto = 5
+    world.start(offsets=[{"partition": {"server": "p"}, "offset": {"n": 3}}])
+    world.wait_state("RUNNING")
+
+    assert world.starts == [{"n": 3}]
+    assert world.stored() == [5]
 
 
 def test_what_cannot_be_stored_at_the_start_sends_nothing(world: World) -> None:
@@ -385,6 +429,26 @@ def test_a_transient_error_starts_the_task_again_where_its_records_are_stored(wo
     assert [m.key() for m in records] == [b"k%d" % n for n in range(1, 21)]
     assert world.starts == [None, {"n": 10}]
     assert world.tasks[0].stopped == 1
+
+
+def test_what_an_ended_run_has_not_sent_and_stored_is_discarded_before_the_next_one_starts(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its records and its offset would come after those of the next run. # I2"""
+    closed: list[str] = []
+    for kind in (Sender, OffsetWriter):
+
+        def close(this: Any, *, name: str = kind.__name__, close: Callable[[Any], None] = kind.close) -> None:
+            closed.append(name)
+            close(this)
+
+        monkeypatch.setattr(kind, "close", close)
+    world.poll_errors[11] = TransientError("the database went away")
+    world.start(**{"errors.max.retries": "-1", "retriable.restart.connector.wait.ms": "1"})
+
+    until(lambda: len(world.starts) == 2)
+
+    assert sorted(closed) == ["OffsetWriter", "Sender"]
 
 
 @pytest.mark.parametrize("mode", ["when_needed", "always", "initial", "no_data", ""])
@@ -527,6 +591,48 @@ def test_an_offset_that_could_not_be_stored_is_tried_again_and_given_up_by_nobod
     refuses.clear()
     assert world.stored()[-1] == 40
     until(lambda: world.tasks[0].committed[-1] == {"n": 40})
+
+
+def test_an_offset_that_is_confirmed_late_is_all_that_the_database_may_forget_and_where_the_next_run_begins(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL's slot moves up to a confirmed offset: it gives nothing older, and what is younger may still be lost. # I1"""
+    silent, confirmed, unanswered = threading.Event(), threading.Event(), list[OffsetMap]()
+    write, stored_late = OffsetWriter.write, OffsetWriter.stored_late
+
+    def written(writer: OffsetWriter, offset: OffsetMap) -> bool:
+        if silent.is_set():
+            unanswered.append(offset)
+            message = "no answer"
+            raise OffsetNotStoredError(message, stalls=True)
+        return write(writer, offset)
+
+    def answered(writer: OffsetWriter) -> OffsetMap | None:
+        if silent.is_set():
+            return {"n": 20} if confirmed.is_set() else None
+        return stored_late(writer)
+
+    monkeypatch.setattr(OffsetWriter, "write", written)
+    monkeypatch.setattr(OffsetWriter, "stored_late", answered)
+    world.upto = 0
+    world.start(**{"retriable.restart.connector.wait.ms": "1"})
+    world.wait_state("RUNNING")
+    silent.set()
+    for upto in (20, 40):
+        world.upto = upto
+        until(lambda: {"n": world.upto} in unanswered)
+
+    confirmed.set()
+
+    (task,) = world.tasks
+    until(lambda: task.committed[1:] != [])
+    assert task.committed[1] == {"n": 20}
+    assert {"n": 40} not in task.committed
+    world.poll_errors[41] = TransientError("the database went away")
+    world.upto = 41
+    until(lambda: len(world.starts) > 1)
+    assert world.starts[1] == {"n": 20}
+    silent.clear()
 
 
 def test_a_definite_error_is_failed_with_its_sentence_and_what_was_sent_is_committed(world: World) -> None:
@@ -684,6 +790,17 @@ def test_a_paused_task_sends_nothing_until_it_is_resumed(world: World) -> None:
     assert [m.key() for m in world.records(world.topic, 6)][-1] == b"k6"
 
 
+def test_a_pause_that_comes_while_the_task_waits_for_another_try_is_obeyed(world: World) -> None:
+    world.start_errors = [TransientError("the database is away")]
+    world.start(**{"retriable.restart.connector.wait.ms": "600000"})
+    world.wait_state("UNASSIGNED")
+
+    world.send(type="pause")
+
+    assert world.wait_state("PAUSED")["trace"] == "trying again: the database is away"
+    assert world.starts == [None]
+
+
 def test_a_task_that_fails_after_a_pause_goes_on_from_the_offset_that_the_pause_stored(world: World) -> None:
     """PostgreSQL's slot has been confirmed up to there: an older offset would be taken for a lost position."""
     world.upto = 3
@@ -710,6 +827,17 @@ def test_a_stop_commits_what_has_been_sent(world: World) -> None:
     assert world.exit_code == 0
     assert world.stored()[-1] == 20
     assert world.tasks[0].committed[-1] == {"n": 20}
+
+
+def test_a_stop_waits_for_the_acknowledgement_of_what_was_just_sent(world: World) -> None:
+    """More than a request's bytes, so that the brokers have not answered when the task looks at its order."""
+    world.upto = world.stops_at = 1
+    world.value_bytes = 900_000
+    world.start(worker={"offset.flush.interval.ms": "600000"})
+
+    assert world.stored() == [0, 1]
+    world.stop()
+    assert world.exit_code == 0
 
 
 def test_what_others_keep_for_a_task_is_given_up_behind_an_ordered_stop_alone_once_all_is_stored(world: World) -> None:
