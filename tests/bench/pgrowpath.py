@@ -18,7 +18,6 @@ from dblog.codecs import tableplan, topic_naming  # noqa: E402
 from dblog.codecs.plan import TablePlan  # noqa: E402
 from dblog.codecs.rowplan import ReferencePlan, RowEncoder  # noqa: E402
 from dblog.dialects.postgres.pgoutput._fast import FastLogged, FastPlan, LogDecoder  # noqa: E402
-from dblog.dialects.postgres.pgoutput.decoder_reference import ReferenceLogDecoder  # noqa: E402
 from dblog.dialects.postgres.pgoutput.items import LogOffset  # noqa: E402
 from dblog.dialects.postgres.pgoutput.row_image import PostgresImage  # noqa: E402
 from dblog.dialects.postgres.pgoutput.source_block import CONNECTOR, PostgresContext, source_schema  # noqa: E402
@@ -27,6 +26,7 @@ from dblog.dialects.postgres.values.modes import TypeModes  # noqa: E402
 from dblog.dialects.postgres.values.types import column_plan  # noqa: E402
 from dblog.model import Column, Table, TableId  # noqa: E402
 from dblog.readers.items import LogRows  # noqa: E402
+from reference.postgres.decoder_reference import ReferenceLogDecoder  # noqa: E402
 from support.pgoutput_log import Stream, copy_message  # noqa: E402
 from support.pgoutput_tables import Row, float_text, line_of  # noqa: E402
 

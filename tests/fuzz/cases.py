@@ -22,13 +22,13 @@ from dblog.codecs.rowplan import ReferencePlan
 from dblog.config.plugins import CONNECTORS  # noqa: F401 - the dialects' registration comes with it
 from dblog.dialects.mysql.binlog import events, row_image
 from dblog.dialects.mysql.binlog._fast import FastPlan, LogDecoder
-from dblog.dialects.mysql.binlog.decoder_reference import ReferenceLogDecoder
 from dblog.dialects.mysql.binlog.items import LogRows
 from dblog.dialects.mysql.binlog.source_block import BinlogContext, source_schema
 from dblog.dialects.mysql.binlog.table_map_schema import Charsets, seen_of
 from dblog.dialects.mysql.values.types import TypeModes
 from dblog.errors import DblogError
 from dblog.model import Table
+from reference.mysql.decoder_reference import ReferenceLogDecoder
 from support.dialects import dialect_of
 
 SEEDS = Path(__file__).with_name("seeds.json.zst")

@@ -17,7 +17,6 @@ from typing import Any
 from backports import zstd
 from dblog.codecs.rowplan import ReferencePlan
 from dblog.dialects.postgres.pgoutput._fast import FastPlan, LogDecoder
-from dblog.dialects.postgres.pgoutput.decoder_reference import ReferenceLogDecoder
 from dblog.dialects.postgres.pgoutput.items import LogOffset
 from dblog.dialects.postgres.pgoutput.row_image import PostgresImage
 from dblog.dialects.postgres.pgoutput.source_block import PostgresContext
@@ -27,6 +26,7 @@ from dblog.errors import BadRowsError
 from dblog.model import Column
 from dblog.readers.items import LogRows
 from fuzz.cases import agree, mutated, outcome
+from reference.postgres.decoder_reference import ReferenceLogDecoder
 from support.pgoutput_log import copy_message, logged
 from support.pgoutput_tables import plan_of
 

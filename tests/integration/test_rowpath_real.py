@@ -18,7 +18,6 @@ from dblog.codecs.rowplan import ReferencePlan
 from dblog.dialects.mariadb import session as mariadb_session
 from dblog.dialects.mariadb import types as mariadb_types
 from dblog.dialects.mysql.binlog import _fast, row_image
-from dblog.dialects.mysql.binlog.decoder_reference import ReferenceLogDecoder
 from dblog.dialects.mysql.binlog.items import LOOK_AHEAD, LogEvent, LogRows
 from dblog.dialects.mysql.binlog.source_block import BinlogContext, source_schema
 from dblog.dialects.mysql.catalog import sql
@@ -29,6 +28,7 @@ from dblog.dialects.mysql.wire.session import Session
 from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
 from pymysql.cursors import DictCursor
+from reference.mysql.decoder_reference import ReferenceLogDecoder
 from stack.database import Database
 from support.servers import connected, execute, new_database
 from support.sessions import open_dump

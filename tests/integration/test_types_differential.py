@@ -24,7 +24,6 @@ from dblog.codecs.rowplan import ReferencePlan
 from dblog.dialects.mariadb import session as mariadb_session
 from dblog.dialects.mariadb import types as mariadb_types
 from dblog.dialects.mysql.binlog import _fast, row_image
-from dblog.dialects.mysql.binlog.decoder_reference import ReferenceLogDecoder
 from dblog.dialects.mysql.binlog.items import LogRows
 from dblog.dialects.mysql.binlog.source_block import BinlogContext, source_schema
 from dblog.dialects.mysql.catalog import sql
@@ -39,6 +38,7 @@ from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.row_event import WriteRowsEvent
+from reference.mysql.decoder_reference import ReferenceLogDecoder
 from stack.database import Database
 from support.generated_tables import UNCHECKED, Made, MadeTable, generated
 from support.servers import connected, execute, new_database

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import psycopg2
 import pytest
-from dblog.dialects.postgres.pgoutput.decoder_reference import ReferenceLogDecoder
 from dblog.dialects.postgres.pgoutput.items import LogOffset
 from dblog.readers.dump.chunk import UNPROVEN_AT_ONCE
+from reference.postgres.decoder_reference import ReferenceLogDecoder
 from stack import Postgres
 from support.postgres import connected, execute, new_database
 from support.postgres_follower import PostgresFollower

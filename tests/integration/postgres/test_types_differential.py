@@ -27,7 +27,6 @@ from dblog.config.connector import POSTGRES_OPTIONS, parse_connector
 from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.pgoutput._fast import LogDecoder
 from dblog.dialects.postgres.pgoutput.changes import merged
-from dblog.dialects.postgres.pgoutput.decoder_reference import ReferenceLogDecoder
 from dblog.dialects.postgres.pgoutput.items import LogEvent, LogOffset
 from dblog.dialects.postgres.pgoutput.messages import XLOG_DATA, Relation, copy_messages, read_relation
 from dblog.dialects.postgres.pgoutput.source_block import PostgresContext
@@ -41,6 +40,7 @@ from dblog.dialects.postgres.wire.slot import create_slot, options_of
 from dblog.model import Column, Table, TableId
 from dblog.readers.items import LogRows
 from dblog.readers.records import Records
+from reference.postgres.decoder_reference import ReferenceLogDecoder
 from stack import Postgres
 from support.postgres import connected, execute, new_database
 from support.postgres_generated import FAMILIES, PREPARATION, Kind, keyable

@@ -62,7 +62,7 @@ follower.until_equal("t")
 follower.task.stop()
 print(len(follower.rows["t"]), [name for name in sys.modules if name.startswith("dblog.dialects")])
 """
-    tests = Path(__file__).parents[2]
+    tests = Path(__file__).parents[3]
 
     done = subprocess.run([sys.executable, "-c", program], cwd=tests, capture_output=True, text=True, timeout=60, check=False)
 

@@ -15,7 +15,6 @@ import pytest
 from dblog.codecs.rowplan import ReferencePlan
 from dblog.dialects.mysql.binlog import row_image as mysql_image
 from dblog.dialects.mysql.binlog._fast import FastPlan, LogDecoder, crc32, md5_head
-from dblog.dialects.mysql.binlog.decoder_reference import ReferenceLogDecoder
 from dblog.dialects.mysql.binlog.items import (
     EOF_PACKET,
     ERR_PACKET,
@@ -31,6 +30,7 @@ from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, Transient
 from dblog.model import Column
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference.mysql.decoder_reference import ReferenceLogDecoder
 from support.mysql_log import (
     ARTIFICIAL,
     CHECKPOINT,

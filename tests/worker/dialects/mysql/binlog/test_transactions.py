@@ -10,11 +10,11 @@ from dblog.codecs.rowplan import ReferencePlan
 from dblog.codecs.transactions import TransactionBorder, TransactionCounts, TransactionOrder
 from dblog.dialects.mysql.binlog import row_image as mysql_image
 from dblog.dialects.mysql.binlog._fast import FastPlan, LogDecoder
-from dblog.dialects.mysql.binlog.decoder_reference import ReferenceLogDecoder
 from dblog.dialects.mysql.binlog.items import LogEvent, LogRows
 from dblog.model import Column
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference.mysql.decoder_reference import ReferenceLogDecoder
 from support.mysql_log import (
     DELETE,
     MARIADB_GTID,

@@ -12,7 +12,6 @@ import pytest
 from dblog.codecs.plan import TablePlan
 from dblog.codecs.rowplan import ReferencePlan
 from dblog.dialects.postgres.pgoutput._fast import FastPlan, LogDecoder
-from dblog.dialects.postgres.pgoutput.decoder_reference import ReferenceLogDecoder
 from dblog.dialects.postgres.pgoutput.items import LogEvent, LogOffset, SignalRow
 from dblog.dialects.postgres.pgoutput.messages import Message, Relation, Truncate
 from dblog.dialects.postgres.pgoutput.position import sequence_of
@@ -25,6 +24,7 @@ from dblog.readers.items import IGNORED_FOR_NOW, ROWS_PARKED, LogRows
 from dblog.readers.log.schemas import PassedOver
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference.postgres.decoder_reference import ReferenceLogDecoder
 from support.pgoutput_log import Stream, copy_message, logged
 from support.pgoutput_tables import UNSENT, decoded, plan_of
 

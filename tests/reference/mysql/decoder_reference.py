@@ -339,7 +339,7 @@ class ReferenceLogDecoder:
     def _look(self) -> bool:
         """Look for the transaction's end in the buffer; return whether its events may be handled."""
         data = self._buffer
-        while len(data) - self._look_at >= 4:  # noqa: PLR2004 - a packet's head
+        while len(data) - self._look_at >= 4:
             size = _int(data[self._look_at : self._look_at + 3])
             if size == _PACKET_MAX:
                 self._ask()
@@ -393,7 +393,7 @@ class ReferenceLogDecoder:
     def _ends_with_query(self, raw: bytes, *, packed: bool) -> bool:
         self._require_sound(raw)
         body = raw[_HEADER : len(raw) - (_CHECKSUM if self._checksum else 0)]
-        skip = 13 + _int(body[11:13]) + body[8] + 1 if len(body) >= 13 else 0  # noqa: PLR2004 - the fixed part
+        skip = 13 + _int(body[11:13]) + body[8] + 1 if len(body) >= 13 else 0
         if not 0 < skip <= len(body):
             raise self._damaged("a query event that is too short")
         text = self._sound_part(lambda: unpacking.inflated(body[skip:])) if packed else body[skip:]
@@ -429,8 +429,8 @@ class ReferenceLogDecoder:
     def _packet(self, payload: bytes) -> None:
         if not payload:
             raise self._damaged("an empty packet")
-        if payload[0] == 0xFF or (payload[0] == 0xFE and len(payload) < 9):  # noqa: PLR2004 - ERR; EOF is short
-            self._put_packet(ERR_PACKET if payload[0] == 0xFF else EOF_PACKET, payload)  # noqa: PLR2004
+        if payload[0] == 0xFF or (payload[0] == 0xFE and len(payload) < 9):
+            self._put_packet(ERR_PACKET if payload[0] == 0xFF else EOF_PACKET, payload)
             return
         if payload[0] != 0:
             raise self._damaged(f"a packet of kind {payload[0]} in the stream of events")
@@ -649,7 +649,7 @@ class ReferenceLogDecoder:
         self._inside(e)
 
     def _rotate(self, e: _Event) -> None:
-        if len(e.body) < 9:  # noqa: PLR2004 - position and a name
+        if len(e.body) < 9:
             raise self._damaged("a rotate event that is too short")
         if _int(e.body[:8]) >> _POSITION_BITS:
             raise self._damaged("a rotate event to an impossible position")
@@ -672,7 +672,7 @@ class ReferenceLogDecoder:
         self._put_event(e, None, e.timestamp * 1_000_000)
 
     def _query_event(self, e: _Event) -> None:
-        if len(e.body) < 13:  # noqa: PLR2004 - the fixed part
+        if len(e.body) < 13:
             raise self._damaged("a query event that is too short")
         skip = 13 + _int(e.body[11:13]) + e.body[8] + 1
         if skip > len(e.body):
@@ -728,13 +728,13 @@ class ReferenceLogDecoder:
         self._void = False
 
     def _gtid_event(self, e: _Event) -> None:
-        if len(e.body) < 25:  # noqa: PLR2004 - flags, uuid, number
+        if len(e.body) < 25:
             raise self._damaged("a GTID event that is too short")
         commit = 0
-        if len(e.body) >= 49 and e.body[25] == 2:  # noqa: PLR2004 - logical timestamps, then the commit times
+        if len(e.body) >= 49 and e.body[25] == 2:
             commit = _int(e.body[42:49])
             if commit >> 55:
-                commit = _int(e.body[49:56]) if len(e.body) >= 56 else 0  # noqa: PLR2004
+                commit = _int(e.body[49:56]) if len(e.body) >= 56 else 0
         number = _signed(_int(e.body[17:25]))
         self._open(e, commit, _mysql_gtid(e.body[1:17], "", number) if e.type_code == EventType.GTID else None)
         if e.body[0] & _STATEMENTS:
@@ -753,7 +753,7 @@ class ReferenceLogDecoder:
             field = reader.integer()
             if field == 1:
                 sid = bytes(reader.integer() & 0xFF for _ in range(16))
-            elif field == 3:  # noqa: PLR2004 - the tag
+            elif field == 3:
                 length = reader.integer()
                 if length > _TAG_MAX or reader.at + length > reader.end:
                     raise self._damaged("a GTID tag that is too long")
@@ -762,11 +762,11 @@ class ReferenceLogDecoder:
                 value = reader.integer()
                 if field == 0:
                     flags = value
-                elif field == 2:  # noqa: PLR2004 - the number, zigzag
+                elif field == 2:
                     number = value >> 1
-                elif field == 6:  # noqa: PLR2004 - immediate commit time
+                elif field == 6:
                     immediate = value
-                elif field == 7:  # noqa: PLR2004 - original commit time
+                elif field == 7:
                     original = value
             elif field <= last_field:
                 raise self._damaged(f"a tagged GTID event with the unknown field {field}")
@@ -781,7 +781,7 @@ class ReferenceLogDecoder:
             self._look_ahead()
 
     def _mariadb_gtid_event(self, e: _Event) -> None:
-        if len(e.body) < 13:  # noqa: PLR2004 - number, domain, flags
+        if len(e.body) < 13:
             raise self._damaged("a GTID event that is too short")
         number, domain = _int(e.body[:8]), _int(e.body[8:12])
         if e.body[12] & _PREPARED_XA:
@@ -843,15 +843,15 @@ class ReferenceLogDecoder:
         return True
 
     def _inflate_query(self, e: _Event) -> None:
-        if len(e.body) < 13:  # noqa: PLR2004 - the fixed part
+        if len(e.body) < 13:
             raise self._damaged("a query event that is too short")
         self._inflate(e, EventType.QUERY, 13 + _int(e.body[11:13]) + e.body[8] + 1)
 
     def _inflate_rows(self, e: _Event) -> None:
-        if len(e.body) < 10:  # noqa: PLR2004 - number, flags, and more
+        if len(e.body) < 10:
             raise self._damaged("a rows event that is too short")
         type_code = _ROWS_COMPRESSED[e.type_code]
-        at = 8 if type_code < 30 else 8 + max(_int(e.body[8:10]), 2)  # noqa: PLR2004 - version 2
+        at = 8 if type_code < 30 else 8 + max(_int(e.body[8:10]), 2)
         table = self._by_id.get(_int(e.body[:6]))
         if table is None or (table.encoder is None and not table.passed) or self._sent_before():
             self._handle(replace(e, type_code=type_code))  # its rows are not read
@@ -859,7 +859,7 @@ class ReferenceLogDecoder:
         if at >= len(e.body):
             raise self._damaged("a rows event that is too short")
         columns, at = e.body[at], at + 1
-        if columns >= 0xFB:  # noqa: PLR2004 - a packed number
+        if columns >= 0xFB:
             width = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(columns, 0)
             if not width or at + width > len(e.body):
                 raise self._damaged("a rows event that is too short")
@@ -887,7 +887,7 @@ class ReferenceLogDecoder:
     # --- tables and rows --------------------------------------------------------------------------
 
     def _table_map(self, e: _Event) -> None:
-        if len(e.body) < 8:  # noqa: PLR2004 - number and flags
+        if len(e.body) < 8:
             raise self._damaged("a table map that is too short")
         key = e.body[6:]
         table = self._tables.get(key)
@@ -919,7 +919,7 @@ class ReferenceLogDecoder:
         return _Table(key, encoder=encoder)
 
     def _rows(self, e: _Event, version: int, op: Op) -> None:
-        if len(e.body) < 8:  # noqa: PLR2004 - number and flags
+        if len(e.body) < 8:
             raise self._damaged("a rows event that is too short")
         table_id = _int(e.body[:6])
         table = self._by_id.get(table_id)
@@ -1115,7 +1115,7 @@ class ReferenceLogDecoder:
 
     def _sequence_high(self) -> int:
         digits = self._file.rpartition(".")[2]
-        return self._epoch << 32 | (int(digits) if digits.isdecimal() and len(digits) < 10 else 0)  # noqa: PLR2004 - fits 32 bits
+        return self._epoch << 32 | (int(digits) if digits.isdecimal() and len(digits) < 10 else 0)
 
     def _damaged(self, what: str) -> DamagedLogError:
         at = self._event_end if self._payload is None else self._payload.start
@@ -1148,10 +1148,10 @@ class _Varlen:
             raise self._too_short()
         first = self._raw[self.at]
         more = 0
-        while more < 8 and first >> more & 1:  # noqa: PLR2004 - bits of the first byte
+        while more < 8 and first >> more & 1:
             more += 1
         raw = self.take(1 + more)
-        return _int(raw[1:]) if more == 8 else _int(raw) >> (more + 1)  # noqa: PLR2004
+        return _int(raw[1:]) if more == 8 else _int(raw) >> (more + 1)
 
     def take(self, length: int) -> bytes:
         if self.at + length > self.end:
