@@ -1,5 +1,6 @@
 """The stage between encoders and queue: what is written after the chain, with which schemas and headers, and what fails."""
 
+import gc
 import json
 
 import pytest
@@ -9,8 +10,10 @@ from dblog.codecs.schema import Kind, Schema
 from dblog.errors import DefiniteError
 from dblog.kafka.converters import ByteArrayConverter, JsonConverter, NumberConverter
 from dblog.model import Segment, TableId
+from dblog.transforms import expanded_json
 from dblog.transforms.configuration import chain_of
 from dblog.transforms.dead_letters import DeadLetters
+from dblog.transforms.expanded_json import JsonRules
 from dblog.transforms.stage import TransformStage
 from worker.transforms.records import DEBEZIUM, ENVELOPE, INT32, KAFKA, KEY, SOURCE, TEXT, change, row, struct
 
@@ -94,11 +97,7 @@ def test_a_value_that_a_transform_does_not_expect_is_an_error_of_its_record(valu
 
 
 def test_a_header_whose_text_is_not_unicode_is_an_error_of_its_record_and_bytes_stay():
-    text = json.dumps({"mark": "\ud800"})
-    outbox = struct("p.d.o.Value", id=INT32, aggregatetype=TEXT, aggregateid=TEXT, payload=TEXT)
-    schema = envelope_schema("p.d.o", outbox, SOURCE)
-    record = change("c", after={"id": 1, "aggregatetype": "a", "aggregateid": "1", "payload": text})
-    one = Segment("p.d.o", [avro.encode(KEY, record.key)], [avro.encode(schema, record.value)], None, {}, schemas=(KEY, schema))
+    one = outbox({"mark": "\ud800"})
     chain = {
         "transforms": "e,h",
         "transforms.e.type": f"{DEBEZIUM}.outbox.EventRouter",
@@ -115,6 +114,44 @@ def test_a_header_whose_text_is_not_unicode_is_an_error_of_its_record_and_bytes_
 
     assert (tolerant.passed([one]).segments, tolerant.failed_total) == ([], 1)
     assert kept.segments[0].headers == {0: [("h", b"\xff"), ("x", b"y")]}
+
+
+OUTBOX = struct("p.d.o.Value", id=INT32, aggregatetype=TEXT, aggregateid=TEXT, payload=TEXT)
+OUTBOX_ENVELOPE = envelope_schema("p.d.o", OUTBOX, SOURCE)
+
+
+def outbox(payload):
+    record = change("c", after={"id": 1, "aggregatetype": "a", "aggregateid": "1", "payload": json.dumps(payload)})
+    value = avro.encode(OUTBOX_ENVELOPE, record.value)
+    return Segment("p.d.o", [avro.encode(KEY, record.key)], [value], None, {}, schemas=(KEY, OUTBOX_ENVELOPE))
+
+
+@pytest.mark.parametrize("converter", [BARE, JsonConverter({}, option_prefix=""), Registry()])
+def test_schemas_of_payloads_take_bounded_memory_however_many_there_are(monkeypatch, converter):  # number 17
+    """Whoever writes an outbox decides how many schemas its payloads have, and how large they are."""
+    monkeypatch.setattr(expanded_json, "_ALL_FIELDS_MAX", 500)
+    chain = {"transforms": "e,h", "transforms.h.type": f"{KAFKA}.HoistField$Value", "transforms.h.field": "event"}
+    chain |= {"transforms.e.type": f"{DEBEZIUM}.outbox.EventRouter", "transforms.e.table.expand.json.payload": "true"}
+    router = TransformStage(chain_of(chain), key_converter=converter, value_converter=converter)
+
+    def kept():
+        gc.collect()
+        return sum(type(each) is Schema for each in gc.get_objects())
+
+    before = kept()
+    for number in range(60):
+        passed = router.passed([outbox({f"n{id(router)}_{number}_{field}": 1 for field in range(50)})])
+        assert len(passed.segments[0].values) == 1
+
+    assert kept() - before < 1500, "3000 without the bound"
+    assert router.passed([outbox({f"n{id(router)}_0_1": 1})]).records == 1
+
+
+def test_a_payload_of_too_many_fields_is_left_as_text():
+    schema, value = expanded_json.expanded(json.dumps({f"n{number}": 1 for number in range(10_001)}), TEXT, name="p", rules=JsonRules())
+
+    assert (schema, type(value)) == (TEXT, str)
+    assert expanded_json.expanded('{"a": 1}', TEXT, name="p", rules=JsonRules())[1] == {"a": 1}
 
 
 def test_dropped_records_are_counted_and_finished_segments_pass():

@@ -54,6 +54,8 @@ VERSIONS_S = 30.0
 
 _TOGETHER_CHARS_MAX = 500_000
 """Characters of the schemas in one request. The registry limits a request's size and duration."""
+_KEPT_CHARS_MAX = 64 * 1024 * 1024
+"""Most characters of the schemas whose ids are remembered."""
 
 Body = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Made = TypeVar("Made")
@@ -226,6 +228,7 @@ class RegistryClient:
         self._trusted = access.trusted
         self._cut: Abort | None = None
         self._ids: dict[tuple[str, str, bool], int] = {}
+        self._kept_chars = 0
         self._texts: dict[int, str] = {}
 
     def cut_by(self, abort: Abort, *, limit_s: float) -> None:
@@ -288,7 +291,7 @@ class RegistryClient:
                 ids[number] = schema_id
                 if schema_id is not None:
                     subject, text = schemas[number]
-                    self._ids[(_versions_path(subject), text, normalize)] = schema_id
+                    self._keep(_versions_path(subject), text, schema_id, normalize=normalize)
         return ids
 
     def lookup(self, subject: str, text: str, *, normalize: bool = False) -> int:
@@ -344,8 +347,18 @@ class RegistryClient:
         if cached is None:
             query = "?normalize=true" if normalize else ""
             cached = self._call(method, path + query, subject, id_of, body={"schema": text})
-            self._ids[(path, text, normalize)] = cached
+            self._keep(path, text, cached, normalize=normalize)
         return cached
+
+    def _keep(self, path: str, text: str, schema_id: int, *, normalize: bool) -> None:
+        """Remember the id of a schema. Those of before are asked for again once the texts are too
+        long together: schemas of payloads never end.
+        """
+        self._kept_chars += len(text)
+        if self._kept_chars > _KEPT_CHARS_MAX:
+            self._ids.clear()
+            self._kept_chars = len(text)
+        self._ids[(path, text, normalize)] = schema_id
 
     def _call(self, method: str, path: str, subject: str, read: Callable[[Any], Made], *, body: Body | None = None) -> Made:
         """Send one request and return the answer as ``read`` gives it. A 404 is an error."""

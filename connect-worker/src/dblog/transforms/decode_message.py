@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dblog.codecs.schema import Field, Kind, Schema
+from dblog.codecs.schema_caches import forgets_with_others
 from dblog.config.options import Settings
 from dblog.transforms.envelopes import require_field
 from dblog.transforms.expanded_json import JsonRules, parsed
@@ -33,6 +34,11 @@ class DecodeLogicalDecodingMessageContent:
     def __init__(self, *, includes_null: bool) -> None:
         self._rules = JsonRules(keeps_null=includes_null)
         self._schemas: dict[tuple[int, int], tuple[Schema, Schema, Schema]] = {}
+        forgets_with_others(self)
+
+    def forget(self) -> None:
+        """Drop all schemas."""
+        self._schemas.clear()
 
     def apply(self, record: Record) -> Record:
         """Return the message as an insert; other records stay."""

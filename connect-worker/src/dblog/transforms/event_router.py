@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 from dblog.codecs.schema import Field, Kind, Schema
+from dblog.codecs.schema_caches import forgets_with_others
 from dblog.config.options import Importance, Option, Settings, Value
 from dblog.config.options import Kind as OptionKind
 from dblog.config.regex import PatternError, Replacing
@@ -101,6 +102,11 @@ class EventRouter:
         self._only_payload = all(one.placement != "envelope" for one in additional)
         self._schemas: dict[tuple[int, object], tuple[Schema, Schema]] = {}
         self._warned = False
+        forgets_with_others(self)
+
+    def forget(self) -> None:
+        """Drop all schemas."""
+        self._schemas.clear()
 
     def apply(self, record: Record) -> Record | None:
         """Return the event of an inserted row, None for rows that are none."""

@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 from dblog.codecs.schema import Field, Kind, Schema
+from dblog.codecs.schema_caches import forget_all
 
 log = structlog.get_logger(__name__)
 
@@ -39,8 +40,10 @@ class JsonRules:
     keeps_empty_arrays: bool = False
 
 
-_known: dict[Schema, Schema] = {}
-"""Inferred schemas by value: converters recognize a schema by its identity."""
+_FIELDS_MAX = 10_000
+"""Most fields of the schema of one payload. Each takes some 700 bytes, with what writes it."""
+_ALL_FIELDS_MAX = 100_000
+"""Most fields of all schemas of payloads that are known at one time."""
 
 
 def expanded(text: str, schema: Schema, *, name: str, rules: JsonRules) -> tuple[Schema, Any]:
@@ -64,16 +67,41 @@ def parsed(text: str, *, name: str | None, rules: JsonRules) -> tuple[Schema, An
     if inferred is None or inferred.kind is not Kind.STRUCT:
         raise ValueError("it is no object")
     value = _Values().of(document, inferred)
-    return _shared(inferred), value
+    return _known.of(inferred), value
 
 
-def _shared(schema: Schema) -> Schema:
-    known = _known.get(schema)
-    if known is None:
-        if len(_known) >= _SCHEMAS_MAX:
-            _known.clear()
-        known = _known[schema] = schema
-    return known
+class _Known:
+    """Inferred schemas by value: converters recognize a schema by its identity."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[Schema, Schema] = {}
+        self._fields = 0
+
+    def of(self, schema: Schema) -> Schema:
+        """Return the known schema that equals this one. Raise ValueError if it has too many fields."""
+        known = self._schemas.get(schema)
+        if known is not None:
+            return known
+        fields = _fields_of(schema)
+        if fields > _FIELDS_MAX:
+            raise ValueError(f"its objects have more than {_FIELDS_MAX} different fields")
+        self._fields += fields
+        if len(self._schemas) >= _SCHEMAS_MAX or self._fields > _ALL_FIELDS_MAX:
+            self._schemas.clear()
+            self._fields = fields
+            forget_all()
+        return self._schemas.setdefault(schema, schema)
+
+
+_known = _Known()
+
+
+def _fields_of(schema: Schema) -> int:
+    return (
+        len(schema.fields)
+        + sum(_fields_of(field.schema) for field in schema.fields)
+        + (0 if schema.items is None else _fields_of(schema.items))
+    )
 
 
 def _schema_of(name: str | None, node: Any, rules: JsonRules, depth: int) -> Schema | None:

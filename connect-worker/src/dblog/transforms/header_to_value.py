@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from dblog.codecs.schema import Field, Kind, Schema
+from dblog.codecs.schema_caches import forgets_with_others
 from dblog.config.options import Importance, Option, Settings
 from dblog.errors import ConfigError
 from dblog.transforms.faults import RecordError
@@ -31,6 +32,11 @@ class HeaderToValue:
         self._paths = {header: tuple(field.split(".")) for header, field in zip(headers, fields, strict=True)}
         self._moves = moves
         self._schemas: dict[tuple[int, tuple[object, ...]], tuple[Schema, tuple[Schema | None, ...], Schema]] = {}
+        forgets_with_others(self)
+
+    def forget(self) -> None:
+        """Drop all schemas."""
+        self._schemas.clear()
 
     def apply(self, record: Record) -> Record:
         """Return the record with the fields; one without value or without such headers stays."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from dblog.codecs.envelope import NameAdjustment
 from dblog.codecs.schema import Field, Kind, Schema
+from dblog.codecs.schema_caches import forgets_with_others
 from dblog.config.options import Importance, Option, Settings
 from dblog.config.options import Kind as OptionKind
 from dblog.config.regex import PatternError, Replacing
@@ -50,6 +51,12 @@ class LogicalRouter:
         self._routes: dict[str, tuple[str | None, str]] = {}
         self._keys: dict[tuple[int, str], tuple[Schema, Schema]] = {}
         self._envelopes: dict[tuple[int, str], tuple[Schema, Schema]] = {}
+        forgets_with_others(self)
+
+    def forget(self) -> None:
+        """Drop all schemas."""
+        self._keys.clear()
+        self._envelopes.clear()
 
     def apply(self, record: Record) -> Record:
         """Return the record in its logical topic; records of other topics stay as they are."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from dblog.codecs.schema import Field, Kind, Schema
+from dblog.codecs.schema_caches import forgets_with_others
 from dblog.transforms.faults import RecordError
 
 SCHEMAS_MAX = 5000
@@ -103,6 +104,7 @@ class Derived(Generic[Made]):
     def __init__(self, derive: Callable[[Schema], Made]) -> None:
         self._derive = derive
         self._made: dict[int, tuple[Schema, Made]] = {}
+        forgets_with_others(self)
 
     def of(self, schema: Schema) -> Made:
         """Return the result for a schema."""
@@ -114,3 +116,7 @@ class Derived(Generic[Made]):
             self._made.clear()
         self._made[id(schema)] = (schema, made)
         return made
+
+    def forget(self) -> None:
+        """Drop all schemas."""
+        self._made.clear()

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from dblog.codecs import avro
 from dblog.codecs.header_text import header_text
 from dblog.codecs.schema import Schema
+from dblog.codecs.schema_caches import forgets_with_others
 from dblog.errors import DefiniteError
 from dblog.model import Headers as WrittenHeaders
 from dblog.transforms.faults import KEY_CONVERTER, VALUE_CONVERTER, ConverterError, RecordError
@@ -42,6 +43,11 @@ class PartWriter:
         self._what = what
         self._class_name = class_name
         self._known: dict[tuple[str, int], tuple[Schema, bytes, avro.Write | None]] = {}
+        forgets_with_others(self)
+
+    def forget(self) -> None:
+        """Drop all schemas."""
+        self._known.clear()
 
     def write(self, topic: str, schema: Schema | None, data: bytes | None, read: Callable[[], Any]) -> bytes | None:
         """Return the finished bytes of a key or value.

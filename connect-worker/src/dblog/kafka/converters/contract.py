@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from dblog.codecs.schema import Schema
+from dblog.codecs.schema_caches import forgets_with_others
 from dblog.kafka.registry import RegistryClient
 
 _SCHEMAS_MAX = 1000
@@ -68,6 +69,7 @@ class Once(Generic[Made]):
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, int], tuple[Schema, Made]] = {}
+        forgets_with_others(self)
 
     def of(self, topic: str, schema: Schema, make: Callable[[], Made]) -> Made:
         """Return what ``make`` made for this topic and schema, at the first call of both."""
@@ -79,6 +81,10 @@ class Once(Generic[Made]):
             self._made.clear()
         self._made[(topic, id(schema))] = (schema, made)
         return made
+
+    def forget(self) -> None:
+        """Drop all schemas."""
+        self._made.clear()
 
 
 def flag(settings: Mapping[str, str], name: str, *, default: bool) -> bool:
