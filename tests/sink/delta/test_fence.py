@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from dblog_sink.delta import target as targets
@@ -229,6 +230,23 @@ def test_a_sink_that_slept_within_a_transaction_looks_at_its_own_clock_before_th
     with watched(slept):
         append(rows, path, ("id", "v"), Txn("a", 1))
     assert versions(sink) != before, "what is begun after the renewal is committed"
+
+
+def test_a_lease_that_lapses_while_a_transaction_is_let_begin_is_one_that_lapsed_within_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Renewed or not, another sink may have taken the state after the control table was read."""
+    lease = HeldLease()
+    slept = Fence(MagicMock(), "control", lease=lease)
+
+    def slow_look() -> None:
+        lease.lapses += 1
+
+    monkeypatch.setattr(slept, "_look", slow_look)
+    new = MagicMock()
+    new.snapshot().version.return_value = -1
+    slept.started(lambda: new)
+
+    with pytest.raises(TransientError, match="the lease lapsed while this transaction ran"):
+        slept.before_commit()
 
 
 @pytest.mark.parametrize(("is_gone", "error"), [(False, TransientError), (True, DefiniteError)])

@@ -210,6 +210,28 @@ def test_a_renewal_that_is_written_after_a_takeover_ends_its_writer_and_not_the_
     heir.give_back()
 
 
+def test_a_renewal_counts_from_before_its_write_however_long_that_takes(tmp_path: Path) -> None:
+    """Another sink counts from when it sees the lease change, which may be as soon as the write begins."""
+    clock, slow = Clock(), SlowFolder(tmp_path)
+    held = Lease(slow, name="shop", where="/lake/_dblog", now_s=lambda: clock.now_s)
+    held.renew()
+    slow.meanwhile = lambda: clock.sleep(EXPIRES_AFTER_S + 1)
+
+    held.renew()
+
+    assert (held.lost is not None, held.is_gone) == (True, False)
+
+
+def test_a_sink_that_the_fence_has_stopped_leaves_its_lease_though_nobody_took_that(tmp_path: Path) -> None:
+    clock = Clock()
+    held = lease(tmp_path, clock)
+    held.take(sleep=clock.sleep)
+
+    held.give_back(ended_well=False)
+
+    assert (tmp_path / FILE).exists(), "another sink is at work, and the next one has to claim its tables"
+
+
 def test_a_sink_that_is_no_more_the_holder_takes_no_lease_away(tmp_path: Path) -> None:
     """Without a lease the next sink would take it that none is running, and claim no table."""
     clock = Clock()
