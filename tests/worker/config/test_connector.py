@@ -1,12 +1,13 @@
 """A connector's configuration: every key of Debezium's reference is declared, values are typed, errors have the words users search for."""
 
 import pytest
-from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS, check_connector, parse_connector
+from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS, POSTGRES_OPTIONS, check_connector, parse_connector
 from dblog.config.framework import FRAMEWORK_OPTIONS
 from dblog.config.options import Kind, Voice
 from dblog.config.topic_creation import topic_rules
+from dblog.config.unknown_keys import unknown_keys
 from dblog.errors import ConfigError
-from support.worker import connector_config
+from support.worker import connector_config, postgres_config
 
 
 def errors(*, options=MYSQL_OPTIONS, **config):
@@ -351,3 +352,34 @@ def test_a_regex_strategy_needs_a_pattern_a_replacement_and_keys_that_are_unique
 
     assert check_connector(MYSQL_OPTIONS, connector_config(name="a") | whole).errors == {}
     assert text in " ".join(check_connector(MYSQL_OPTIONS, connector_config(name="a") | whole | given).errors[key])
+
+
+BOOLEAN = "io.debezium.connector.mysql.converters.TinyIntOneToBooleanConverter"
+
+
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ({"b.type": "com.acme.Mine"}, "b.type"),
+        ({"b.type": "io.debezium.connector.binlog.converters.ZeroDateFallbackConverter"}, "b.type"),
+        ({"b.type": BOOLEAN, "b.selector": "a.(b"}, "b.selector"),
+        ({"b.type": BOOLEAN, "b.columns": "a.b.c"}, "b.columns"),
+    ],
+)
+def test_a_column_converter_that_does_not_run_here_is_refused_at_its_key(given, key):
+    assert list(errors(converters="b", **given)) == [key]
+
+
+def test_the_settings_of_a_column_converter_are_no_unknown_keys():
+    given = connector_config(name="a") | {
+        "converters": "b",
+        "b.type": BOOLEAN,
+        "b.selector": r"shop\.a\.(x|y)",
+        "b.length.checker": "false",
+    }
+
+    assert unknown_keys(MYSQL_OPTIONS, given) == {}
+    assert check_connector(MYSQL_OPTIONS, given).errors == {}
+    assert list(check_connector(POSTGRES_OPTIONS, {**postgres_config(name="a"), "converters": "b", "b.type": BOOLEAN}).errors) == [
+        "converters"
+    ]

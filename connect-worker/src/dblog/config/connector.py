@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dblog.config.column_converters import column_converters
 from dblog.config.column_rules import column_rules
 from dblog.config.connector_options import postgres
 from dblog.config.connector_options.binlog import BINLOG_OPTIONS
@@ -109,6 +110,9 @@ def check_connector(options: tuple[Option, ...], properties: Properties, *, show
         wrong = regexes(split_list(rule.columns), {}, room=room)
         if wrong is not None:
             errors.setdefault(rule.option, []).append(f"The '{rule.option}' value is invalid: {wrong}")
+    if "converters" not in errors:
+        for name, texts in column_converters(properties)[1].items():
+            errors.setdefault(name, []).extend(f"The '{name}' value is invalid: {text}" for text in texts)
     for name, texts in select_overrides(properties, namespace=namespace_of(declared))[1].items():
         errors.setdefault(name, []).extend(f"The '{name}' value is invalid: {text}" for text in texts)
     for name, texts in refused_stores(properties, mode=mode_of(options)).items():

@@ -15,6 +15,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import islice
 
+from dblog.config.column_converters import names_of
 from dblog.config.converter_options import CONVERTER_OPTIONS
 from dblog.config.framework import CONVERTER_PREFIXES, FRAMEWORK_OPTIONS
 from dblog.config.nearest import nearest as nearest_of
@@ -100,15 +101,17 @@ _FORMER_OF_TRANSFORMS = {
 def unknown_keys(options: Iterable[Option], names: Iterable[str]) -> dict[str, str | None]:
     """Return the undeclared names, in order, each with the nearest declared one or None.
 
-    Only the first ones are looked up, because each comparison with all options takes more than a
+    A mapping of properties has the settings of column converters too, which are checked by
+    themselves. Only the first ones are looked up, because each comparison with all options takes more than a
     millisecond.
     """
+    converters = tuple(f"{name}." for name in names_of(names)) if isinstance(names, Mapping) else ()
     names = list(names)
     known = {name for option in (*FRAMEWORK_OPTIONS, *options) for name in (option.name, *option.aliases)}
     others = [
         name
         for name in names
-        if name not in known and name not in _ADDED_FOR_TASKS and not name.startswith((*_FAMILIES, *CONVERTER_PREFIXES))
+        if name not in known and name not in _ADDED_FOR_TASKS and not name.startswith((*_FAMILIES, *CONVERTER_PREFIXES, *converters))
     ]
     found = {name: _meant(name, known) if at < _LOOKED_UP_MAX else None for at, name in enumerate(others)}
     return found | _misspelt_converter_keys(names, known)

@@ -137,10 +137,13 @@ EVENT_OPTIONS = (
     ),
     list_option(
         name="converters",
-        doc="Java classes that convert values of columns.",
+        doc=(
+            "Names of converters of columns' values. <name>.type is the class, and io.debezium.connector.binlog.converters."
+            "TinyIntOneToBooleanConverter the only one here: it makes true and false of TINYINT(1). <name>.selector has regular expressions "
+            "of columns, as database.table.column; <name>.length.checker=false takes every TINYINT."
+        ),
         group=EVENTS,
         label="Converters",
-        refused=only(because="Java classes cannot run in this worker; remove the key"),
     ),
     list_option(
         name="post.processors",

@@ -105,6 +105,10 @@ POSTGRES_CHANGES: Mapping[str, Mapping[str, Any]] = {
             "geometry: fail ends the task; warn and skip write null, warn with a warning."
         )
     },
+    "converters": {
+        "doc": "Java classes that convert values of columns.",
+        "refused": only(because="Java classes cannot run in this worker; remove the key"),
+    },
     "sourceinfo.struct.maker": {"refused": only("io.debezium.connector.postgresql.PostgresSourceInfoStructMaker", because=NO_JAVA)},
     "heartbeat.action.query": {
         "refused": None,

@@ -610,3 +610,15 @@ def test_a_binary_of_no_bytes_is_empty(encoder_of) -> None:
     _, dumped, _, _ = encoder_of(plan).encode_chunk(result_row([b"\0"]), CONTEXT, frozenset())
 
     assert [decoded(plan, value)["after"]["b"] for value in (logged[0], dumped[0])] == [b"", b""]
+
+
+@pytest.mark.parametrize(("number", "truth"), [(0, False), (1, True), (2, True), (-1, True)])
+def test_a_tinyint_that_a_converter_makes_boolean_is_true_unless_it_is_zero_in_log_and_chunk(encoder_of, number: int, truth: bool) -> None:
+    modes = TypeModes(boolean_column=lambda name, width: (name, width) == ("shöp.t.c", 1))
+    plan = plan_of([Column(name="c", type="tinyint", type_text="tinyint(1)", nullable=True, length=1)], key=(), modes=modes)
+    byte = struct.pack("<b", number)
+
+    _, logged, _ = encoder_of(plan).encode_rows("c", rows_body(WRITE, 5, 1, b"\0" + byte), CONTEXT)
+    _, dumped, _, _ = encoder_of(plan).encode_chunk(result_row([byte]), CONTEXT, frozenset())
+
+    assert decoded(plan, logged[0])["after"] == decoded(plan, dumped[0])["after"] == {"c": truth}

@@ -297,3 +297,15 @@ def test_a_table_map_of_timestamps_with_255_fraction_digits_is_refused():
 
     with pytest.raises(DefiniteError, match="that the type cannot have"):
         column_plan(seen.columns[0], PLAIN, TABLE)
+
+
+def test_a_converter_makes_boolean_columns_of_its_tinyints_alone():
+    modes = TypeModes(boolean_column=lambda name, width: name == "db.t.c" and width == 1)
+    flag = default("tinyint(1)", "1", length=1)
+
+    made = column_plan(flag, modes, TABLE)
+
+    assert (made.form, made.schema.kind, made.schema.default, made.schema.optional) == (Form.BOOLEAN, Kind.BOOLEAN, True, True)
+    assert column_plan(replace(flag, length=4), modes, TABLE).schema.kind is Kind.INT16
+    assert column_plan(replace(flag, type="int", type_text="int"), modes, TABLE).schema.kind is Kind.INT32
+    assert column_plan(replace(flag, name="d"), modes, TABLE).schema.kind is Kind.INT16

@@ -4,15 +4,16 @@ packets, and the source block of schema changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
 
 from dblog import __version__
-from dblog.codecs.plan import ColumnPlan, Source, TablePlan
+from dblog.codecs.plan import ColumnPlan, Form, Source, TablePlan
 from dblog.codecs.rowplan import ReferencePlan, RowEncoder, Writers
 from dblog.codecs.schema import Schema
+from dblog.config.column_converters import column_converters
 from dblog.config.options import Settings
 from dblog.core.selection import column_rewrite, name_matcher
 from dblog.core.watermark import WatermarkPosition
@@ -22,6 +23,7 @@ from dblog.dialects.mysql.binlog.source_block import BinlogContext, source_block
 from dblog.dialects.mysql.ddl.schema_changes import SchemaChange, schema_change_values
 from dblog.dialects.mysql.task.dialect import BinlogDialect, rereads
 from dblog.dialects.mysql.values.types import TypeModes
+from dblog.errors import DefiniteError
 from dblog.model import Column, TableId
 
 log = structlog.get_logger(__name__)
@@ -40,6 +42,7 @@ class BinlogPlans:
                 settings.originals.get("datatype.propagate.source.type"), option="datatype.propagate.source.type"
             ),
             column_rewrite=column_rewrite(settings.originals),
+            boolean_column=_boolean_column(settings.originals),
         )
 
     @property
@@ -76,6 +79,11 @@ class BinlogPlans:
 
     def encoder(self, plan: TablePlan, writers: Writers | None) -> RowEncoder:
         """Return the encoder of a table version; it is compiled if the plan writes Avro itself."""
+        if odd := [plan.columns[at].name for at in plan.key if _is_made_boolean(plan.columns[at])]:
+            raise DefiniteError(
+                f"{plan.table.id}: column {', '.join(odd)} is in the key of its records, and would have one key for all numbers but 0 as true and "
+                "false; leave it out of the selector of TinyIntOneToBooleanConverter"
+            )
         lost = [c.name for c in plan.columns if c.included and c.unfit == "null" and (c.source is Source.TIME or not c.nullable)]
         if lost and self._modes.event_converting_failure_handling_mode == "warn":
             # once per table version, not per value
@@ -108,3 +116,22 @@ class BinlogPlans:
             "query": None,
         }
         return schema_change_values(report, source=source, ts_ms=at.now_us // 1000)
+
+
+def _boolean_column(properties: Mapping[str, str]) -> Callable[[str, int | None], bool] | None:
+    """Return the predicate of columns that become true and false; None without such a converter."""
+    chosen = [
+        (name_matcher(one.selector, option=one.option) if one.selector else None, one.only_width_one)
+        for one in column_converters(properties)[0]
+    ]
+    if not chosen:
+        return None
+
+    def is_boolean(name: str, width: int | None) -> bool:
+        return any((width == 1 or not only_one) and (matches is None or matches(name)) for matches, only_one in chosen)
+
+    return is_boolean
+
+
+def _is_made_boolean(column: ColumnPlan) -> bool:
+    return column.form is Form.BOOLEAN and column.source is not Source.BIT

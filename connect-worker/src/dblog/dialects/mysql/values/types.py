@@ -53,6 +53,10 @@ class TypeModes:
     """
     column_rewrite: Callable[[str], Rewrite | None] | None = field(default=None, compare=False)
     """The rewrite of a column's values, called with ``db.table.column``; None for no rewrites."""
+    boolean_column: Callable[[str, int | None], bool] | None = field(default=None, compare=False)
+    """A predicate for columns of type TINYINT that become true and false, called with
+    ``db.table.column`` and the display width; None for no columns.
+    """
 
     def __post_init__(self) -> None:
         """Raise DefiniteError for an unknown mode. Like Debezium's MySQL connector this refuses
@@ -72,6 +76,7 @@ class TypeModes:
         column_propagate: Callable[[str], bool] | None = None,
         datatype_propagate: Callable[[str], bool] | None = None,
         column_rewrite: Callable[[str], Rewrite | None] | None = None,
+        boolean_column: Callable[[str, int | None], bool] | None = None,
     ) -> TypeModes:
         """Return the modes in a connector's properties or parsed settings, by property name.
         Missing ones keep Debezium's default.
@@ -92,6 +97,7 @@ class TypeModes:
             column_propagate_source_type=column_propagate,
             datatype_propagate_source_type=datatype_propagate,
             column_rewrite=column_rewrite,
+            boolean_column=boolean_column,
         )
 
 
@@ -199,6 +205,8 @@ def assemble(column: Column, typed: Typed | None, modes: TypeModes, table: Table
                 f"exclude it with column.exclude.list={table.database}.{table.name}.{column.name} or exclude the table"
             )
         typed = _UNKNOWN
+    elif included and _is_boolean(column, modes, table):
+        typed = Typed(typed.source, Form.BOOLEAN, Schema(kind=Kind.BOOLEAN), False)
     _require_possible(column, typed, table)
     default = schema_default(column, typed)
     bare = replace(
@@ -232,6 +240,13 @@ def assemble(column: Column, typed: Typed | None, modes: TypeModes, table: Table
         rewrite=rewrite,
         unfit=_unfit(column, typed, modes),
     )
+
+
+def _is_boolean(column: Column, modes: TypeModes, table: TableId) -> bool:
+    """Return True for a column that TinyIntOneToBooleanConverter takes."""
+    if modes.boolean_column is None or source_type_name(column) not in ("TINYINT", "TINYINT UNSIGNED"):
+        return False
+    return modes.boolean_column(f"{table.database}.{table.name}.{column.name}", column.length)
 
 
 _FRACTION_DIGITS_MAX = 6
