@@ -19,7 +19,7 @@ from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, cast
 
-from dblog.rest import admin, connectors, ddl, dumps, offsets, plugins, probes, signals, tasks, topics
+from dblog.rest import admin, connectors, ddl, dumps, journal, offsets, plugins, probes, signals, sinks, tasks, topics, versions
 from dblog.rest.access import need
 from dblog.rest.api import PROBE_PATHS
 from dblog.rest.readonly import reading_routes
@@ -30,6 +30,9 @@ TAGS = {
     admin: "Worker",
     probes: "Worker",
     connectors: "Connectors",
+    versions: "Connectors",
+    journal: "Connectors",
+    sinks: "Sinks",
     tasks: "Tasks",
     offsets: "Offsets",
     topics: "Topics",
@@ -41,6 +44,14 @@ TAGS = {
 REGISTRY = "Schema registry"
 
 PARAMETERS = {
+    "revision": "Version of a configuration, as the list of versions has it: the offset of its record.",
+    "sink": "Name of the sink, percent-encoded.",
+    "state_path": "The sink's state.path, where several sinks have one name.",
+    "level": "Least level: debug, info, warning or error.",
+    "q": "Only lines with this text, in any case.",
+    "lines": "How many of the newest lines, at most 5000; 500 without it.",
+    "format": "`text` gives lines of text to download.",
+    "kind": "Only events of this kind: change, state, retry, failover, ddl, dump, position or warning.",
     "connector": "Name of the connector, percent-encoded.",
     "connectorsOnly": "`false` lists converters too.",
     "defaultToGlobal": "`true` answers with the global value where the subject has none.",
@@ -207,6 +218,52 @@ OPERATIONS: dict[str, Operation] = {
         "List the topics that a connector has written to.",
         {200: "Topics that it has written to."},
         example={"shop": {"topics": ["shop.inventory.orders"]}},
+    ),
+    "GET /connectors/{connector}/config/versions": _op(
+        "List the configurations that a connector has had, newest first, with what each changed.",
+        {200: "The versions that the config topic still has. Secrets are hidden.", 404: _UNKNOWN},
+        example=[{"version": 17, "at_ms": 0, "current": True, "changes": [{"key": "tasks.max", "before": "1", "after": "2"}]}],
+    ),
+    "POST /connectors/{connector}/config/versions/{revision}/restore": _op(
+        "Go back to an earlier configuration.",
+        {
+            200: "The connector with it; its task starts again.",
+            400: "It is not valid any more.",
+            404: "Unknown connector or version.",
+            409: _BUSY,
+        },
+        example={"name": "shop", "config": {}, "tasks": [], "type": "source"},
+    ),
+    "GET /connectors/{connector}/log": _op(
+        "Show the newest log lines of a connector.",
+        {
+            200: "Lines, oldest first, since the worker began; as text with format=text.",
+            400: "Unknown level, or a wrong limit.",
+            404: _UNKNOWN,
+        },
+        example=[{"at": "2026-01-31T12:00:00Z", "level": "info", "logger": "dblog.cluster", "text": "task state state=RUNNING"}],
+    ),
+    "GET /connectors/{connector}/events": _op(
+        "Show what has happened to a connector.",
+        {200: "Events, newest first, since the worker began.", 400: "Unknown kind.", 404: _UNKNOWN},
+        example=[
+            {"kind": "state", "at": "2026-01-31T12:00:00Z", "level": "info", "logger": "dblog.cluster", "text": "task state state=RUNNING"}
+        ],
+    ),
+    "GET /connectors/{connector}/lake": _op(
+        "Show what sinks report of a connector's tables.",
+        {200: "A table for each topic and sink.", 404: _UNKNOWN},
+        example={"tables": [{"topic": "shop.inventory.orders", "sink": "lake", "rows": 120034, "parked": None}]},
+    ),
+    "GET /sinks": _op(
+        "List the sinks that report.",
+        {200: "The sinks with tables that the caller may see.", 404: "This worker does not read the sinks' reports."},
+        example={"fault": None, "sinks": [{"sink": "lake", "state": "RUNNING", "lag_s": 1.5}]},
+    ),
+    "GET /sinks/{sink}/tables": _op(
+        "List the tables of a sink.",
+        {200: "Those that the caller may see.", 404: "No such sink has reported."},
+        example={"tables": [{"topic": "shop.inventory.orders", "name": "inventory.orders", "rows": 120034, "parked": None}]},
     ),
     "PUT /connectors/{connector}/topics/reset": _op("Empty the list of a connector's topics.", {200: "Forgotten."}),
     "POST /connectors/{connector}/ddl/explain": _op(

@@ -31,7 +31,7 @@ from dblog.kafka.instance import take_instance
 from dblog.kafka.log import CompactedLog, LogRecord
 from dblog.kafka.othergroups import OtherGroups
 from dblog.kafka.registry_store import RegistryStore
-from dblog.observe.logs import TABLE
+from dblog.observe.logs import TABLE, TAP
 from dblog.observe.metrics import PluginNames, TaskNumbers, WorkerNumbers, metrics_text, naming_of
 from dblog.page.history import History
 from dblog.page.recorder import Recorder
@@ -164,6 +164,7 @@ def assemble(
         properties=file.texts,
         further_logs=() if registry is None else (registry.log,),
     )
+    TAP.set(herder.journal.heard)
     validator = Validator(
         providers=file.providers,
         hidden=file.hidden,

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 
 import dblog.bare_structlog  # noqa: F401  first, for its effect
-from dblog.observe.logs import configure_logs
+from dblog.observe.logs import TAP, configure_logs
 from dblog.runtime.control import Control
 
 FORMAT_VARIABLE = "DBLOG_LOG_FORMAT"
@@ -27,6 +27,7 @@ def main(arguments: Sequence[str]) -> int:
             raise SystemExit(message)
     configure_logs(format=os.environ.get(FORMAT_VARIABLE, "json"), level=os.environ.get(LEVEL_VARIABLE, "INFO"))
     control = Control(control_fd)
+    TAP.set(lambda line, _fields: control.lines.add(line))
     # Imported late: its modules log, so log levels come first; and they are many, so the control
     # channel must be open meanwhile.
     from dblog.runtime import supervisor  # noqa: PLC0415

@@ -27,6 +27,7 @@ from dblog.cluster.dumpstore import DumpStore
 from dblog.cluster.dumpview import DumpView
 from dblog.cluster.eventloop import EventLoop
 from dblog.cluster.handler import RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES, RequestHandler
+from dblog.cluster.journal import Journal
 from dblog.cluster.localconnectors import LocalConnectors
 from dblog.cluster.localdumps import LocalDumps
 from dblog.cluster.localtasks import LocalTasks
@@ -110,6 +111,7 @@ class Herder:
             self.dumps = DumpStore(
                 topic, make_log, on_change=self._on_dump_record, record_bytes_max=message_bytes_max - RECORD_OVERHEAD_BYTES
             )
+        self.journal = Journal(exists=self.configs.has)
         self.ready = threading.Event()
         self.cluster_id = ""
         self.stage = Stage("starting up", clock.now_us())
@@ -163,6 +165,7 @@ class Herder:
             tracks_topics=settings.boolean("topic.tracking.enable"),
             dumps=self.local_dumps,
             warnings=self.warnings,
+            journal=self.journal,
         )
         self.status_view = StatusView(
             self.configs, self.statuses, role=self.role, connectors=self.connectors, tasks=self.tasks, warnings=self.warnings
@@ -243,6 +246,7 @@ class Herder:
         self.warnings.config_changed()
         if isinstance(record, ConnectorRecord) and record.properties is None:
             self.warnings.forget(record.name)
+            self.journal.forget(record.name)
         self.loop.post(lambda: self._take_config_record(record))
 
     def _on_status_record(self, record: StatusRecord) -> None:

@@ -17,6 +17,7 @@ from dblog.clock import Clock
 from dblog.cluster.connectorwarnings import ConnectorWarnings
 from dblog.cluster.decisions import Fail, Phase, TaskActual, after_death
 from dblog.cluster.eventloop import RETRY_S, EventLoop
+from dblog.cluster.journal import Journal
 from dblog.cluster.localdumps import LocalDumps
 from dblog.cluster.processes import Died, ProcessTable, TaskMessage
 from dblog.cluster.records import State, Target, TaskId, TopicUse
@@ -81,7 +82,9 @@ class LocalTasks:
         tracks_topics: bool,
         dumps: LocalDumps | None = None,
         warnings: ConnectorWarnings,
+        journal: Journal | None = None,
     ) -> None:
+        self._journal = journal or Journal()
         self.startups = self.startup_failures = 0
         """Counts since this worker started."""
         self._processes = processes
@@ -319,6 +322,8 @@ class LocalTasks:
                 unit.metrics = {str(name): float(value) for name, value in values.items() if isinstance(value, int | float)}
             case {"type": "warnings", "warnings": list(texts)}:
                 self._warnings.reported(unit.id.connector, unit.config, [unit.hide(str(text)) for text in texts[: COUNT_MAX + 1]])
+            case {"type": "log", "lines": list(lines)}:
+                self._journal.sent(unit.id.connector, lines, unit.hide)
             case {"type": "dumps" | "dump_checked"} if self._dumps is not None:
                 self._dumps.take(run, message)
 

@@ -55,7 +55,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkReport:
-    """How a sink is. What it did not report is None or empty."""
+    """A sink's report of itself. A field that it did not report is None or empty."""
 
     version: int
     at_ms: int
@@ -93,7 +93,7 @@ class SinkReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkTable:
-    """How a table of a sink is. What it did not report is None or empty."""
+    """A sink's report of a table. A field that it did not report is None or empty."""
 
     at_ms: int
     name: str

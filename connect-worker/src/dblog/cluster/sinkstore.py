@@ -19,7 +19,7 @@ from dblog.core.backoff import Backoff
 from dblog.errors import DblogError
 from dblog.kafka.log import CompactedLog, LogRecord, UnreadableRecordError
 
-_log = structlog.get_logger("dblog.cluster.sinkstore")
+_log = structlog.get_logger("dblog.cluster.sinks")
 
 SINKS_MAX = 100
 TABLES_MAX = 50_000

@@ -11,8 +11,10 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from dblog.cluster.confighistory import ConfigHistory, ConfigVersion
 from dblog.cluster.records import (
     ConfigRecord,
+    ConnectorRecord,
     KeyValue,
     Status,
     StatusRecord,
@@ -83,6 +85,7 @@ class ConfigStore:
     def __init__(self, topic: str, make_log: MakeLog, *, on_change: Callable[[ConfigRecord], None]) -> None:
         self._lock = threading.Lock()
         self._state = ConfigState()
+        self._history = ConfigHistory()
         self._on_change = on_change
         self.log = make_log(topic, self._take)
 
@@ -91,6 +94,8 @@ class ConfigStore:
         with self._lock:
             if known is not None:
                 self._state.apply(known)
+            if isinstance(known, ConnectorRecord):
+                self._history.note(known.name, known.properties, offset=record.offset, at_ms=record.at_ms)
         if known is None:
             raise UnreadableRecordError(_UNREADABLE)
         if record.live:
@@ -113,6 +118,15 @@ class ConfigStore:
         """
         with self._lock:
             return dict(self._state.configs)
+
+    def has(self, name: str) -> bool:
+        """Return True if a connector exists. It takes no lock, so that a log line may ask."""
+        return name in self._state.configs
+
+    def versions(self, name: str) -> list[ConfigVersion]:
+        """Return the configurations that a connector has had, newest first."""
+        with self._lock:
+            return self._history.of(name)
 
     def is_stopped(self, name: str) -> bool:
         """Return True if nothing of a connector should run: it is stopped or does not exist."""

@@ -70,6 +70,8 @@ class LogRecord:
     value: bytes | None
     live: bool = True
     """True if the record arrived after the backlog had been read."""
+    at_ms: int = 0
+    """Kafka's time of the record, in milliseconds; 0 if it is not known."""
 
 
 OnRecord = Callable[[LogRecord], None]
@@ -660,7 +662,7 @@ class CompactedLog:
             key, value = _as_bytes(message.key()), _as_bytes(message.value())
             if offset < self._reached.get(partition, 0):
                 raise self._replaced("its records begin again")
-            record = LogRecord(partition, offset, key, value, self._backlog_read)
+            record = LogRecord(partition, offset, key, value, self._backlog_read, max(0, message.timestamp()[1]))
             if self._on_record is not None:
                 # Called before the offset is advanced: a caller that waits for its own write finds
                 # the fold done.

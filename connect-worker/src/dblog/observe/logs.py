@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 import structlog
 
 from dblog.observe.hidden import HIDDEN_IN_LOG
+from dblog.observe.lines import Line, line_of
 
 LEVELS = {"ALL": 0, "TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50, "OFF": 100}
 ROOT = "root"
@@ -39,6 +40,7 @@ _KNOWN_LOGGERS = (
     "dblog.cluster.dumps",
     "dblog.cluster.herder",
     "dblog.cluster.processes",
+    "dblog.cluster.sinks",
     "dblog.config",
     "dblog.dialects",
     "dblog.kafka",
@@ -182,11 +184,31 @@ def _filter(logger: object, method: str, event: MutableMapping[str, Any]) -> Mut
     return event
 
 
-def _hide(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+def _hide(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     for key in event:
         if any(word in key.lower() for word in _SECRET_WORDS):
             event[key] = "[hidden]"
     return event
+
+
+class Tap:
+    """A processor that passes each line on, besides writing it."""
+
+    def __init__(self) -> None:
+        self._take: Callable[[Line, Mapping[str, Any]], None] | None = None
+
+    def set(self, take: Callable[[Line, Mapping[str, Any]], None] | None) -> None:
+        """Pass lines and their fields to ``take``, which must not wait, fail or log. None ends it."""
+        self._take = take
+
+    def __call__(self, _logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        if self._take is not None:
+            self._take(line_of(event, HIDDEN_IN_LOG.out_of), event)
+        return event
+
+
+TAP = Tap()
+"""This process's tap."""
 
 
 def _json(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
@@ -245,6 +267,7 @@ def configure_logs(*, format: str = "json", level: str = "INFO") -> None:  # noq
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.ExceptionRenderer(lambda exc_info: shortened("".join(traceback.format_exception(*exc_info)).rstrip("\n"))),
             _hide,
+            TAP,
             _plain if format == "plain" else _json,
         ],
         wrapper_class=structlog.BoundLogger,

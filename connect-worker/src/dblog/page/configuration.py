@@ -21,10 +21,12 @@ from dblog.config.properties import parse_properties
 from dblog.config.secret_values import secret_keys, shown_name
 from dblog.errors import DblogError
 from dblog.page.asked import Answered, Asked, connector_path, page_path, refused
-from dblog.page.connector import common, done
+from dblog.page.connector import common, done, facts_of
+from dblog.page.effects import restore_effect
 from dblog.page.fleet import Facts
 from dblog.rest.access import shown_values, without_secrets
 from dblog.rest.identity import principal_of
+from dblog.rest.versions import version_of
 
 _FIELD, _REMOVE = "f.", "remove."
 _STATES = {"RUNNING": "runs at once", "PAUSED": "is paused, its task waits", "STOPPED": "is stopped, nothing runs"}
@@ -86,12 +88,56 @@ class Change:
     after: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """A configuration that the connector has had."""
+
+    number: int
+    at_s: float | None
+    changes: tuple[Change, ...] | None
+    """Difference to the version before. None for the oldest one that is known."""
+
+
 async def show(asked: Asked) -> Mapping[str, Any]:
     """Return the values of the view of a configuration."""
     values = common(asked, "config")
     found: Facts = values["each"]
     config = without_secrets(_stored(asked, found.name))
     return {**values, "config": sorted(config.items()), "hidden": HIDDEN}
+
+
+async def history(asked: Asked) -> Mapping[str, Any]:
+    """Return the values of the list of a connector's configurations, newest first."""
+    values = common(asked, "config")
+    found: Facts = values["each"]
+    versions = asked.services.herder.configs.versions(found.name)
+    configs = [each.config for each in versions]
+    shown = [
+        Version(
+            number=each.offset,
+            at_s=each.at_ms / 1000 or None,
+            changes=tuple(changes_of(configs[at + 1], configs[at])) if at + 1 < len(versions) else None,
+        )
+        for at, each in enumerate(versions)
+    ]
+    return {**values, "versions": shown, "redirect": "", "said": "", "trigger": ""}
+
+
+async def confirm_restore(asked: Asked) -> Mapping[str, Any]:
+    """Return the confirmation of going back to a version, with the keys that would change."""
+    found = facts_of(asked)
+    version = version_of(asked.services, found.name, asked.segment("version"))
+    changes = changes_of(_stored(asked, found.name), version.config)
+    return {"effect": restore_effect(found, changes), "url": page_path(found.name, f"/config/history/{version.offset}/restore")}
+
+
+async def restore(asked: Asked) -> Mapping[str, Any]:
+    """Go back to a version. The worker checks it as any other configuration."""
+    name, version = asked.segment("connector"), asked.segment("version")
+    answer = await asked.call("POST", connector_path(name, f"/config/versions/{quote(version, safe='')}/restore"))
+    if not answer.is_good:
+        raise refused(answer)
+    return {**done(f"{name} has its configuration of version {version} again."), "redirect": page_path(name, "/config/history")}
 
 
 async def edit(asked: Asked) -> Mapping[str, Any]:

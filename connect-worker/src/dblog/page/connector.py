@@ -14,10 +14,11 @@ from dblog.cluster.requests import RequestError, not_found
 from dblog.cluster.sharedids import slot_left
 from dblog.config.roles import Role
 from dblog.page.asked import Asked, connector_path, page_path, refused
-from dblog.page.effects import WORDS, Known, dumps_open, effect_of, stop_dump_effect
+from dblog.page.effects import WORDS, Known, dumps_open, effect_of, reset_effect, stop_dump_effect
 from dblog.page.fleet import MEANINGS, Facts
 from dblog.page.history import BYTES_EACH, REACHES
 from dblog.page.lake import resume_command
+from dblog.page.moves import has_lsn, lsn_text, move_of, wanted_offset
 from dblog.page.overview import series_of
 from dblog.page.positions import in_words
 from dblog.page.sinks import lake_of_connector
@@ -127,6 +128,76 @@ async def offsets(asked: Asked) -> Mapping[str, Any]:
         "stored": [(partition, offset, in_words(offset)) for partition, offset in stored],
         "numbers": {} if report is None else report.numbers,
     }
+
+
+def _stored(asked: Asked, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the connector's only source partition and its offset. Raise RequestError 404."""
+    stored = asked.services.herder.offsets.of(name)
+    if not stored:
+        raise not_found(f"Connector {name} has no stored position yet")
+    return stored[0]
+
+
+async def edit_offsets(asked: Asked) -> Mapping[str, Any]:
+    """Return the form for another position."""
+    values = common(asked, "offsets")
+    _, offset = _stored(asked, values["each"].name)
+    return {**values, **_offsets_form(offset, {})}
+
+
+async def set_offsets(asked: Asked) -> Mapping[str, Any]:
+    """Say what another position would do; with ``step`` set, store it."""
+    values = common(asked, "offsets")
+    found: Facts = values["each"]
+    partition, offset = _stored(asked, found.name)
+    fields = await asked.fields()
+    form = _offsets_form(offset, fields)
+    try:
+        wanted = wanted_offset(offset, fields)
+    except RequestError as e:
+        return {**values, **form, "refusal": e.message}
+    topics = len(asked.services.herder.statuses.topics(found.name))
+    form |= {"move": move_of(offset, wanted, found, topics=topics)}
+    if fields.get("step") != "set":
+        return {**values, **form}
+    answer = await asked.call("PATCH", connector_path(found.name, "/offsets"), {"offsets": [{"partition": partition, "offset": wanted}]})
+    if not answer.is_good:
+        return {**values, **form, "refusal": answer.message or f"The worker answered {answer.status}"}
+    return {**values, **form, **done(f"The position of {found.name} was set."), "redirect": page_path(found.name, "/offsets")}
+
+
+def _offsets_form(stored: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the form: what was typed, or else what is stored."""
+    lsn = stored.get("lsn")
+    kept = {"lsn": lsn_text(lsn) if isinstance(lsn, int) else "", **{name: str(stored.get(name, "")) for name in ("file", "pos", "gtids")}}
+    typed = {name: str(fields[name]) for name in kept if name in fields}
+    return {
+        "position": kept | typed,
+        "has_lsn": has_lsn(stored),
+        "move": None,
+        "refusal": "",
+        "said": "",
+        "redirect": "",
+        "trigger": "",
+    }
+
+
+async def confirm_reset(asked: Asked) -> Mapping[str, Any]:
+    """Return the confirmation of forgetting the position."""
+    found = facts_of(asked)
+    details = dumps_of(asked, found.name)
+    rows = next((each["status"].get("rows_estimated") or each["status"].get("rows") for each in details), None)
+    topics = len(asked.services.herder.statuses.topics(found.name))
+    return {"effect": reset_effect(found, topics=topics, rows=rows), "url": page_path(found.name, "/offsets/reset")}
+
+
+async def reset_offsets(asked: Asked) -> Mapping[str, Any]:
+    """Forget the position."""
+    name = asked.segment("connector")
+    answer = await asked.call("DELETE", connector_path(name, "/offsets"))
+    if not answer.is_good:
+        raise refused(answer)
+    return done(f"{name} has no stored position any more.")
 
 
 async def confirm(asked: Asked) -> Mapping[str, Any]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from dblog.page.fleet import Facts, Health
 from dblog.page.formats import count, duration, rate, size
+
+_CHANGES_SHOWN_MAX = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,53 @@ def effect_of(what: str, known: Known) -> Effect:
         lines=tuple(lines),
         is_dangerous=what in ("delete", "stop"),
     )
+
+
+def reset_effect(facts: Facts, *, topics: int, rows: int | None) -> Effect:
+    """Return the confirmation of forgetting a stored position. ``rows`` of the last own dump, if known."""
+    about = f", about {count(rows)} rows" if rows else ""
+    lines = (
+        f"The next start finds no position: by snapshot.mode it dumps its tables again, {_number(topics, 'topic')}{about}.",
+        (
+            "Changes between the forgotten position and that start are in no topic; the dump brings the rows as they are then. "
+            "Rows that were deleted meanwhile stay with consumers until a dump of mode repair."
+        ),
+    )
+    return Effect(title=f"Forget the position of {facts.name}?", button="Forget it", lines=lines, is_dangerous=True)
+
+
+class Changed(Protocol):
+    """A key whose value differs (``page/configuration.py::Change``)."""
+
+    @property
+    def key(self) -> str:
+        """The key."""
+        ...
+
+    @property
+    def before(self) -> str | None:
+        """The value now. None if there is no such key."""
+        ...
+
+    @property
+    def after(self) -> str | None:
+        """The value then. None if the key goes."""
+        ...
+
+
+def restore_effect(facts: Facts, changes: Sequence[Changed]) -> Effect:
+    """Return the confirmation of going back to an earlier configuration."""
+    lines = [
+        f"{_number(len(changes), 'key')} {'changes' if len(changes) == 1 else 'change'}; the worker checks the configuration on the database first."
+    ]
+    for change in changes[:_CHANGES_SHOWN_MAX]:
+        now, then = "not set" if change.before is None else change.before, "removed" if change.after is None else change.after
+        lines.append(f"{change.key}: {now} → {'another secret' if now == then else then}")
+    if len(changes) > _CHANGES_SHOWN_MAX:
+        lines.append(f"and {count(len(changes) - _CHANGES_SHOWN_MAX)} more")
+    if facts.tasks:
+        lines.append(f"{_number(facts.tasks, 'task')} {'starts' if facts.tasks == 1 else 'start'} again with it, at the stored position.")
+    return Effect(title=f"Go back to this configuration of {facts.name}?", button="Go back", lines=tuple(lines), is_dangerous=True)
 
 
 def stop_dump_effect(connector: str, dump: Mapping[str, Any]) -> Effect:

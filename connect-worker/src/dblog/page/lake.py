@@ -40,7 +40,7 @@ class SinkSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lake:
-    """What sinks have of a connector's tables."""
+    """The tables that sinks make of a connector's topics."""
 
     sinks: tuple[SinkSeen, ...]
     lag_s: float | None

@@ -13,6 +13,7 @@ from dblog.config.roles import Role
 from dblog.page.asked import Asked
 from dblog.page.lake import Lake, SinkSeen, lake_of, resume_command, seen
 from dblog.page.overview import Query
+from dblog.rest.sinks import visible_sinks, visible_topics
 
 _PAGE_SIZE = 50
 
@@ -25,15 +26,6 @@ def view_of(asked: Asked) -> SinkView | None:
 def sees_all(asked: Asked) -> bool:
     """Return True if the caller may see all connectors, and so all that a sink reports."""
     return asked.may(Role.READER)
-
-
-def visible_topics(asked: Asked) -> frozenset[str] | None:
-    """Return the topics of the connectors that the caller may see. None stands for all."""
-    if sees_all(asked):
-        return None
-    herder = asked.services.herder
-    names = (name for name in herder.configs.connector_configs() if asked.may(Role.READER, name))
-    return frozenset(topic for name in names for topic in herder.statuses.topics(name))
 
 
 def lake_of_connector(asked: Asked, name: str) -> Lake | None:
@@ -50,9 +42,8 @@ def seen_sinks(asked: Asked) -> list[SinkSeen]:
     view, now_s = view_of(asked), time.time()
     if view is None:
         return []
-    topics = visible_topics(asked)
-    ids = None if topics is None else {each.sink for each in view.of_topics(topics)}
-    found = [seen(each, now_s, with_reason=topics is None) for each in view.sinks() if ids is None or each.id in ids]
+    topics = visible_topics(asked.request)
+    found = [seen(each, now_s, with_reason=topics is None) for each in visible_sinks(view, topics)]
     return sorted(found, key=lambda each: (not each.is_bad, not each.known.parked, each.name, each.state_path))
 
 
@@ -79,7 +70,7 @@ async def one(asked: Asked) -> Mapping[str, Any]:
     found, view = all_seen[0], view_of(asked)
     assert view is not None
     id_ = SinkId(found.name, found.state_path)
-    visible, search = visible_topics(asked), asked.query("q")
+    visible, search = visible_topics(asked.request), asked.query("q")
     wanted = search.strip().casefold()
     tables = [
         each

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dblog.config.roles import Role
-from dblog.page import configuration, connector, dumps, overview, sinks, tables
+from dblog.page import configuration, connector, dumps, journal, overview, sinks, tables
 from dblog.page.asked import Asked
 from dblog.rest.api import PAGE_PATH
 
@@ -50,6 +50,7 @@ class Data:
 
 
 _CONNECTOR = "/connectors/{connector}"
+_VERSION = f"{_CONNECTOR}/config/history/{{version}}"
 _DUMP = f"{_CONNECTOR}/dumps/{{dump}}"
 
 VIEWS = (
@@ -63,7 +64,13 @@ VIEWS = (
     View(path=f"{_CONNECTOR}/dumps", role=Role.READER, template="dumps.html", load=dumps.listed),
     View(path=_DUMP, role=Role.READER, template="dump.html", load=dumps.one),
     View(path=f"{_CONNECTOR}/offsets", role=Role.READER, template="offsets.html", load=connector.offsets),
+    View(path=f"{_CONNECTOR}/offsets/edit", role=Role.ADMIN, template="position.html", load=connector.edit_offsets),
+    View(path=f"{_CONNECTOR}/offsets/confirm/reset", role=Role.ADMIN, template="confirm.html", load=connector.confirm_reset),
+    View(path=f"{_CONNECTOR}/events", role=Role.OPERATOR, template="events.html", load=journal.events),
+    View(path=f"{_CONNECTOR}/log", role=Role.OPERATOR, template="log.html", load=journal.log),
     View(path=f"{_CONNECTOR}/config", role=Role.VIEWER, template="config.html", load=configuration.show),
+    View(path=f"{_CONNECTOR}/config/history", role=Role.VIEWER, template="history.html", load=configuration.history),
+    View(path=f"{_VERSION}/confirm", role=Role.ADMIN, template="confirm.html", load=configuration.confirm_restore),
     View(path=f"{_CONNECTOR}/config/edit", role=Role.ADMIN, template="edit.html", load=configuration.edit),
     View(path=f"{_CONNECTOR}/confirm/{{what}}", role=Role.OPERATOR, template="confirm.html", load=connector.confirm),
     View(path=f"{_DUMP}/confirm/stop", role=Role.OPERATOR, template="confirm.html", load=connector.confirm_stop_dump),
@@ -73,6 +80,9 @@ ACTIONS = (
     Action(path=f"{_CONNECTOR}/do/{{what}}", role=Role.OPERATOR, template="done.html", run=connector.do),
     Action(path=f"{_CONNECTOR}/tasks/{{task}}/restart", role=Role.OPERATOR, template="done.html", run=connector.restart_task),
     Action(path=f"{_CONNECTOR}/config/edit", role=Role.ADMIN, template="edit.html", run=configuration.apply),
+    Action(path=f"{_CONNECTOR}/offsets/edit", role=Role.ADMIN, template="position.html", run=connector.set_offsets),
+    Action(path=f"{_CONNECTOR}/offsets/reset", role=Role.ADMIN, template="done.html", run=connector.reset_offsets),
+    Action(path=f"{_VERSION}/restore", role=Role.ADMIN, template="done.html", run=configuration.restore),
     Action(path=f"{_CONNECTOR}/dumps", role=Role.OPERATOR, template="done.html", run=dumps.start),
     Action(path=f"{_DUMP}/speed", role=Role.OPERATOR, template="done.html", run=dumps.change),
     Action(path=f"{_DUMP}/{{verb}}", role=Role.OPERATOR, template="done.html", run=dumps.act),

@@ -47,6 +47,8 @@ _OPERATING = re.compile(
     r"/(?:pause|resume|stop|restart|tasks/[^/]+/restart|topics/reset|ddl/explain|signals|dumps(?:/[^/]+(?:/(?:tables/[^/]+/)?(?:pause|resume|stop))?)?)"
 )
 """Paths that need the role operator. Dumps and signals with SQL need more (``rest/dumps.py``)."""
+_LOGS = ("/log", "/events")
+"""Paths that operators alone read, because a trace of an unexpected error may quote a row."""
 _CONFIGURATIONS = ("", "/config", "/tasks")
 _LOOKING_UP = re.compile(r"/subjects/[^/]+|/compatibility/.*")
 """POST requests to the registry that only read."""
@@ -59,7 +61,9 @@ def need(method: str, path: str, query: str = "") -> Need:
     if match := _CONNECTOR.fullmatch(path):
         name, rest = unquote(match["connector"]), match["rest"] or ""
         if reads:
-            return Need(Role.VIEWER if rest in _CONFIGURATIONS else Role.READER, name)
+            if rest in _LOGS:
+                return Need(Role.OPERATOR, name)
+            return Need(Role.VIEWER if rest in _CONFIGURATIONS or rest.startswith("/config/") else Role.READER, name)
         return Need(Role.OPERATOR if _OPERATING.fullmatch(rest) else Role.ADMIN, name)
     if path == "/connectors":
         if reads:

@@ -64,7 +64,7 @@ class Services:
     metrics: Callable[[], bytes]
     commit: str
     sinks: SinkView | None = None
-    """What sinks report of themselves. None where the worker does not read it."""
+    """The reports of sinks. None where the worker does not read it."""
 
 
 class Answer(JSONResponse):

@@ -27,7 +27,7 @@ from dblog.config.options import split_list
 from dblog.config.origins import AllowedOrigins
 from dblog.config.response_headers import ResponseHeaders
 from dblog.errors import DblogError
-from dblog.rest import admin, connectors, ddl, dumps, offsets, plugins, probes, signals, tasks, topics
+from dblog.rest import admin, connectors, ddl, dumps, journal, offsets, plugins, probes, signals, sinks, tasks, topics, versions
 from dblog.rest.access import Access
 from dblog.rest.api import Services, error
 from dblog.rest.audit import Audit
@@ -74,6 +74,9 @@ def build_app(
         *admin.ROUTES,
         *probes.ROUTES,
         *connectors.ROUTES,
+        *versions.ROUTES,
+        *journal.ROUTES,
+        *sinks.ROUTES,
         *tasks.ROUTES,
         *offsets.ROUTES,
         *topics.ROUTES,

@@ -56,7 +56,8 @@ _ANY_WORKERS = re.compile(r"/connectors/[^/]+/(?:pause|resume|topics/reset|ddl/e
 """Requests that any worker may answer: records that any worker may write, as in Connect, and
 answers computed from the topics.
 """
-_DUMPS = re.compile(r"/connectors/[^/]+/dumps(?:/.*)?")
+_KNOWN_TO_LEADER = re.compile(r"/connectors/[^/]+/(?:dumps(?:/.*)?|log|events)")
+"""Paths whose answers only the leader knows."""
 _STATUS = re.compile(r"/connectors/[^/]+/(?:tasks/[^/]+/)?status")
 _SENT = ("authorization", "content-type", "accept", "hx-request", "x-dblog-seen")
 _ANSWERED = ("content-type", "location", "warning", "retry-after", "hx-trigger", "hx-redirect", "x-dblog-seen", "x-dblog-run")
@@ -199,7 +200,7 @@ def _is_leaders(scope: Scope) -> bool:
     if path != "/connectors" and not path.startswith("/connectors/"):
         return False
     if scope["method"] in _READING:
-        return bool(_DUMPS.fullmatch(path))
+        return bool(_KNOWN_TO_LEADER.fullmatch(path))
     return scope["method"] != "OPTIONS" and not _ANY_WORKERS.fullmatch(path)
 
 

@@ -23,11 +23,13 @@ import traceback
 from typing import Any
 
 from dblog.observe.hidden import HIDDEN_IN_LOG
+from dblog.observe.lines import NewestLines
 from dblog.observe.logs import TABLE
 from dblog.runtime.deadline import Deadline
 from dblog.runtime.stop import LIMIT_S, Stop
 
 _READ_BYTES = 65536
+_LINES_AT_ONCE = 100
 HERDER_GONE_EXIT_CODE = 76
 """Exit status of a task process that lost its herder."""
 
@@ -39,6 +41,8 @@ class Control:
 
     def __init__(self, control_fd: int, stop: Stop | None = None) -> None:
         self.stop = stop or Stop()
+        self.lines = NewestLines()
+        """Log lines of this process that the herder does not have yet."""
         self._socket = socket.socket(fileno=control_fd)
         self._messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._write_lock = threading.Lock()
@@ -54,6 +58,11 @@ class Control:
                 self._socket.sendall(data)
             except OSError:
                 os._exit(HERDER_GONE_EXIT_CODE)
+
+    def send_lines(self) -> None:
+        """Send the log lines that wait, at most ``_LINES_AT_ONCE``."""
+        if lines := self.lines.take(_LINES_AT_ONCE):
+            self.send({"type": "log", "lines": lines})
 
     def take(self, timeout_s: float | None) -> dict[str, Any] | None:
         """Return the next message, or None if none arrives within ``timeout_s``.

@@ -863,6 +863,7 @@ class Supervisor:
             starting=run is None,
         )
         self._control.send({"type": "metrics", "values": values})
+        self._control.send_lines()
         self._report_warnings()
 
     def _report_warnings(self, *, started: bool = False) -> None:
@@ -887,6 +888,7 @@ class Supervisor:
             # A name in the trace may be bytes of the server that are not UTF-8, and lists of names
             # may be long.
             trace = trace[:TRACE_CHARS_MAX].encode(errors="backslashreplace").decode()
+        self._control.send_lines()  # those that led here, before the process may end
         self._control.send({"type": "state", "state": state, "trace": trace})
 
 

@@ -41,7 +41,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableNow:
-    """What the job knows of a table without reading it."""
+    """A table, as far as the job knows it without reading it."""
 
     topic: str
     name: str
