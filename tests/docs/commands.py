@@ -38,6 +38,8 @@ RUN_BY: dict[str, str] = {
     r"kubectl -n dblog get secret .*": "tests/chart/test_values.py::test_the_commands_of_the_readme_install_and_name_what_is_installed",
     r"kubectl -n dblog exec .*": "tests/integration/test_locked_worker.py::test_tasks_and_command_line_work_with_a_worker_that_asks_for_a_login",
     r"dblog connectors apply .*": "tests/worker/apply/test_apply.py::test_round_after_round_it_mends_drift_restarts_what_may_be_restarted_and_reports",
+    r"dblog (context set|connectors (list|describe)|log) .*": "tests/worker/rest/test_commands.py::test_a_connector_is_created_compared_changed_back_steered_and_deleted",
+    r"dblog (connectors stop|offsets set) .*": "tests/worker/rest/test_commands.py::test_a_position_is_tried_dry_and_then_set",
     r"dblog doctor .*": "tests/integration/test_doctor.py::test_the_doctor_names_missing_and_superfluous_privileges_and_its_statements_mend_both",
     r"dblog dumps watch .*": "tests/worker/rest/test_dumps_commands.py::test_on_a_terminal_the_first_dump_is_followed_with_a_bar",
     r"dblog dumps .*": "tests/worker/rest/test_dumps_commands.py::test_a_dump_is_started_listed_shown_changed_paused_resumed_and_stopped",

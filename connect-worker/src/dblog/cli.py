@@ -22,6 +22,8 @@ from dblog.dumps.commands import app as dumps_app
 from dblog.errors import DblogError, DefiniteError
 from dblog.observe.hidden import HIDDEN_IN_LOG
 from dblog.observe.logs import configure_logs, set_levels
+from dblog.operate import others
+from dblog.operate.connectors import app as connectors_app
 from dblog.task import FORMAT_VARIABLE, LEVEL_VARIABLE
 
 if TYPE_CHECKING:
@@ -40,18 +42,26 @@ _SWITCH_S = 0.000_5
 of Python's default.
 """
 
-app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="dblog: change data capture from MySQL, MariaDB and PostgreSQL to Kafka."
-)
+app = typer.Typer(no_args_is_help=True, help="dblog: change data capture from MySQL, MariaDB and PostgreSQL to Kafka.")
 
 ddl_app = typer.Typer(no_args_is_help=True, help="What DDL statements do.")
 app.add_typer(ddl_app, name="ddl")
 users_app = typer.Typer(no_args_is_help=True, help="Users of the REST interface.")
 app.add_typer(users_app, name="users")
 
-connectors_app = typer.Typer(no_args_is_help=True, help="Connectors of a worker, by its REST interface.")
 app.add_typer(connectors_app, name="connectors")
 app.add_typer(dumps_app, name="dumps")
+for name_, more in (
+    ("tasks", others.tasks_app),
+    ("offsets", others.offsets_app),
+    ("sinks", others.sinks_app),
+    ("signals", others.signals_app),
+    ("loggers", others.loggers_app),
+    ("context", others.context_app),
+):
+    app.add_typer(more, name=name_)
+for name_, command in (("tables", others.tables), ("events", others.events), ("log", others.log)):
+    app.command(name_)(command)
 
 
 def main() -> None:
