@@ -18,7 +18,11 @@ ROWS = 3_000
 VIEWS = (
     "",
     "/connectors/shop",
-    *(f"/connectors/shop/{rest}" for rest in ("tables", "dumps", "dumps/initial", "offsets", "config", "config/edit")),
+    *(
+        f"/connectors/shop/{rest}"
+        for rest in ("tables", "dumps", "dumps/initial", "offsets", "offsets/edit", "config", "config/edit", "config/history")
+    ),
+    *("/connectors/shop/events", "/connectors/shop/log", "/sinks"),
     "/new",
 )
 LIMIT_MS = 120_000

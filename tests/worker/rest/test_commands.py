@@ -30,7 +30,7 @@ def done(*arguments, typed=""):
     return ended.stdout
 
 
-def test_a_connector_is_created_compared_changed_back_steered_and_deleted(worker: Worker, name: str, contexts, tmp_path):
+def test_a_connector_is_created_compared_changed_back_steered_and_deleted(worker: Worker, name: str, contexts, tmp_path, monkeypatch):
     done("context", "set", "here", "--url", worker.url)
     file = tmp_path / "one.json"
     config = {**connector_config(topic_prefix=name), "my.note": "first"}
@@ -53,6 +53,11 @@ def test_a_connector_is_created_compared_changed_back_steered_and_deleted(worker
     assert "my.note" in done("connectors", "history", name)
     done("connectors", "rollback", name, str(version), "--yes")
     assert worker.client.get(f"/connectors/{name}/config").json()["my.note"] == "first"
+
+    monkeypatch.setenv("EDITOR", "sed -i s/first/third/")
+    assert "was changed" in done("connectors", "edit", name, "--yes")
+    assert worker.client.get(f"/connectors/{name}/config").json()["my.note"] == "third"
+    assert "nothing was changed" in done("connectors", "edit", name, "--yes")
 
     for verb, state in (("pause", "PAUSED"), ("resume", "RUNNING")):
         done("connectors", verb, name)

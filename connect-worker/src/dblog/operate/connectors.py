@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -28,6 +29,7 @@ from dblog.operate.client import (
     repeated,
     worker,
 )
+from dblog.operate.editor import edited
 from dblog.operate.output import one, shown
 
 app = typer.Typer(no_args_is_help=True, help="Connectors of a worker, by its REST interface.", epilog=EXIT_CODES)
@@ -187,6 +189,33 @@ def _differences(stored: dict[str, str], wanted: dict[str, str]) -> list[dict[st
 
     rows = differences(stored, wanted)
     return [{"key": row["key"], "now": row["before"], "then": row["after"]} for row in rows]
+
+
+@app.command("edit")
+def edit(name: Name, yes: Yes = False, context: ContextName = None, url: Url = None, login: Login = None, ca: Authorities = None) -> None:
+    """Open a connector's configuration in an editor (EDITOR), and apply what was changed. Keys that stay as they are are not sent."""
+    import json  # noqa: PLC0415
+
+    with worker(context, url, login, ca) as interface:
+        stored = {key: text for key, text in interface.get(path_of(name, "/config")).items() if key not in _HIDDEN_KEYS}
+        try:
+            wanted = json.loads(edited(json.dumps(stored, indent=2, ensure_ascii=False), os.environ))
+        except ValueError as e:
+            raise DefiniteError(f"what was edited is no JSON: {e}; nothing was changed") from e
+        if not isinstance(wanted, dict):
+            raise DefiniteError("what was edited is no JSON object of keys and values; nothing was changed")
+        changes = {key: wanted.get(key) for key in {*stored, *wanted} if stored.get(key) != wanted.get(key)}
+        if not changes:
+            typer.echo("nothing was changed")
+            return
+        rows = _differences(
+            {key: stored[key] for key in changes if key in stored}, {k: str(v) for k, v in changes.items() if v is not None}
+        )
+        agreed(
+            [*shown(rows, ("key", "now", "then"), "table").splitlines(), "The task starts again with it, at the stored position."], yes=yes
+        )
+        interface.send("PATCH", path_of(name, "/config"), changes)
+        typer.echo(f"the configuration of {printable(name)} was changed")
 
 
 @app.command("history")
