@@ -260,6 +260,15 @@ OPERATIONS: dict[str, Operation] = {
         {200: "The sinks with tables that the caller may see.", 404: "This worker does not read the sinks' reports."},
         example={"fault": None, "sinks": [{"sink": "lake", "state": "RUNNING", "lag_s": 1.5}]},
     ),
+    "DELETE /sinks/{sink}": _op(
+        "Remove a sink that has ended from the list.",
+        {
+            204: "Removed; the lake stays as it is.",
+            400: "It still reports, or several have the name.",
+            404: "No such sink has reported.",
+            503: "The topic cannot be written now.",
+        },
+    ),
     "GET /sinks/{sink}/tables": _op(
         "List the tables of a sink.",
         {200: "Those that the caller may see.", 404: "No such sink has reported."},

@@ -197,6 +197,7 @@ def assemble(
         ),
         commit=commit,
         sinks=sink_view,
+        sink_topic=sinks,
     )
     schemas = registry_routes(registry) if registry is not None else ()
     page_routes = page.routes() if page is not None else ()

@@ -8,7 +8,7 @@ import pytest
 from dblog.cluster import sinkstore
 from dblog.cluster.sinkrecords import SinkId, read_key, read_sink, read_table
 from dblog.cluster.sinkstore import SinkTopic, SinkView
-from dblog.errors import TransientError
+from dblog.errors import DefiniteError, TransientError
 from dblog.kafka.log import LogRecord, UnreadableRecordError
 
 SHOP = SinkId("shop", "/lake/_dblog")
@@ -178,6 +178,10 @@ class _Log:
             raise self._failure
         self._take(record(key(), {**report(), "at_ms": 1}))
 
+    def put_all(self, writes, *, limit_s):
+        for each in writes:
+            self._take(LogRecord(0, 0, each.key, each.value))
+
     def stop(self):
         pass
 
@@ -209,3 +213,25 @@ def test_a_topic_that_cannot_be_read_empties_the_view_says_why_and_is_opened_aga
     topic.stop()
 
     assert faults == ["", "the topic was deleted", "the topic __dblog-sinks cannot be opened: it does not exist"]
+
+
+def test_a_sink_that_has_ended_is_removed_with_its_tables_and_one_that_reports_is_not(view, now):
+    topic = SinkTopic(view, lambda take: _Log(take, None), ensure=lambda: None)
+    with pytest.raises(TransientError):
+        topic.forget(SHOP)
+    topic.start()
+    deadline_s = time.monotonic() + 60.0
+    while not view.sinks() and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    view.take(record(key(topic="p.shop.orders"), table()))
+    view.take(record(key(), {**report(state="running"), "at_ms": 1}))
+    now[0] = time.time()
+    view.take(record(key(), {**report(state="running"), "at_ms": 1}))
+
+    with pytest.raises(DefiniteError):
+        topic.forget(SHOP)
+    view.take(record(key(), {**report(state="stopped"), "at_ms": 1}))
+    topic.forget(SHOP)
+    topic.stop()
+
+    assert (view.sinks(), view.of_topics(["p.shop.orders"])) == ([], [])

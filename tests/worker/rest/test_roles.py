@@ -61,6 +61,7 @@ ASKED = [
     ("GET", "/connectors/a/events", {"root", "oli"}),
     ("GET", "/connectors/a/lake", {"root", "ann", "oli", "tom"}),
     ("GET", "/sinks", {"root", "ann", "oli", "eve", "tom"}),
+    ("DELETE", "/sinks/x", {"root"}),
     ("GET", "/sinks/x/tables", {"root", "ann", "oli", "eve", "tom"}),
     ("GET", "/connectors?expand=info", {"root", "ann", "oli", "eve"}),
     ("GET", "/connectors?expand=status&expand=info", {"root", "ann", "oli", "eve"}),

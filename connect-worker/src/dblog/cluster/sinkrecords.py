@@ -127,6 +127,12 @@ def read_key(key: bytes | None) -> SinkKey | None:
     return SinkKey(SinkId(name, state), topic)
 
 
+def key_of(sink: SinkId, topic: str | None) -> bytes:
+    """Return the key of a record as sinks write it."""
+    key = {"sink": sink.name, "state": sink.state_path, "topic": topic}
+    return json.dumps(key, separators=(",", ":"), ensure_ascii=False).encode()
+
+
 def read_sink(value: bytes) -> SinkReport | None:
     """Return a sink's report of itself, or None if it cannot be read."""
     found = _object(value, VALUE_BYTES_MAX)

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import structlog
 
-from dblog.cluster.sinkrecords import SinkId, SinkReport, SinkTable, read_key, read_sink, read_table
+from dblog.cluster.sinkrecords import SinkId, SinkReport, SinkTable, key_of, read_key, read_sink, read_table
 from dblog.core.backoff import Backoff
-from dblog.errors import DblogError
+from dblog.errors import DblogError, DefiniteError, TransientError
 from dblog.kafka.log import CompactedLog, LogRecord, UnreadableRecordError
+from dblog.kafka.writer import Write
 
 _log = structlog.get_logger("dblog.cluster.sinks")
 
@@ -30,6 +31,7 @@ GONE_LEAST_S = 30.0
 _OPEN_LIMIT_S = 30.0
 _LOOK_S = 2.0
 _STOP_LIMIT_S = 6.0
+_FORGET_LIMIT_S = 30.0
 _BACKOFF = Backoff(first_s=2.0, max_s=60.0)
 
 
@@ -187,6 +189,7 @@ class SinkTopic:
         self._view = view
         self._make_log = make_log
         self._ensure = ensure
+        self._log: CompactedLog | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sinks", daemon=True)
 
@@ -194,6 +197,20 @@ class SinkTopic:
         """Begin to follow the topic. A second call has no effect."""
         if not self._thread.is_alive() and not self._stopping.is_set():
             self._thread.start()
+
+    def forget(self, sink: SinkId) -> None:
+        """Remove a sink and its tables from the topic. Return when that has been read back.
+
+        Raise TransientError if the topic cannot be written now, DefiniteError for a sink that still
+        reports: its next report would bring it back.
+        """
+        known, log = self._view.sink(sink), self._log
+        if known is not None and known.word(time.time()) not in ("GONE", "FAILED", "STOPPED", "UNKNOWN"):
+            raise DefiniteError(f"the sink {sink.name} still reports; stop it first, then remove it")
+        if log is None:
+            raise TransientError(f"the sinks' topic is not open: {self._view.fault or 'it is being read'}")
+        keys = [key_of(sink, topic) for topic in (*self._view.topics_of(sink), None)]
+        log.put_all([Write(key, None) for key in keys], limit_s=_FORGET_LIMIT_S)
 
     def stop(self) -> None:
         """End the thread."""
@@ -221,8 +238,10 @@ class SinkTopic:
         try:
             log.start(limit_s=_OPEN_LIMIT_S)
             self._view.fault = ""
+            self._log = log
             while not self._stopping.wait(_LOOK_S):
                 if log.ended is not None:
                     raise log.ended
         finally:
+            self._log = None
             log.stop()

@@ -211,6 +211,24 @@ def sink_tables(
         typer.echo(shown(rows, ("table", "rows", "rows_waiting", "newest", "quarantined", "parked"), form))
 
 
+@sinks_app.command("remove")
+def remove_sink(
+    sink: Annotated[str, typer.Argument(help="A sink that has ended, as list shows it.")],
+    state_path: Annotated[str, typer.Option(help="Its state.path, where several sinks have the name.")] = "",
+    yes: Yes = False,
+    context: ContextName = None,
+    url: Url = None,
+    login: Login = None,
+    ca: Authorities = None,
+) -> None:
+    """Remove a sink that has ended from the list. The lake stays as it is."""
+    with worker(context, url, login, ca) as interface:
+        agreed([f"The report of the sink {sink} is removed; the lake, its checkpoint and its tables stay as they are."], yes=yes)
+        query = f"?{urlencode({'state_path': state_path})}" if state_path else ""
+        interface.send("DELETE", f"/sinks/{quote(sink, safe='')}{query}")
+        typer.echo(f"{printable(sink)} was removed from the list")
+
+
 def events(
     name: Name,
     kind: Annotated[str, typer.Option(help="change, state, retry, failover, ddl, dump, position or warning; empty: all.")] = "",

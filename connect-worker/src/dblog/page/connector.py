@@ -17,11 +17,10 @@ from dblog.page.asked import Asked, connector_path, page_path, refused
 from dblog.page.effects import WORDS, Known, dumps_open, effect_of, reset_effect, stop_dump_effect
 from dblog.page.fleet import MEANINGS, Facts
 from dblog.page.history import BYTES_EACH, REACHES
-from dblog.page.lake import resume_command
+from dblog.page.lake import Lake, lake_of, resume_command
 from dblog.page.moves import has_lsn, lsn_text, move_of, wanted_offset
 from dblog.page.overview import series_of
 from dblog.page.positions import in_words
-from dblog.page.sinks import lake_of_connector
 from dblog.readers.run.shown_offset import without_rows
 from dblog.rest.access import shown_trace
 
@@ -80,6 +79,15 @@ def dumps_of(asked: Asked, name: str) -> list[dict[str, Any]]:
         return []
     view = herder.dump_view
     return [view.detail(name, each["id"]) for each in view.listed(name)]
+
+
+def lake_of_connector(asked: Asked, name: str) -> Lake | None:
+    """Return what sinks have of a connector's tables, or None."""
+    view = asked.services.sinks
+    if view is None:
+        return None
+    found = view.of_topics(asked.services.herder.statuses.topics(name))
+    return lake_of(found, view.sink, time.time(), with_reason=asked.may(Role.READER))
 
 
 async def load(asked: Asked) -> Mapping[str, Any]:

@@ -106,6 +106,15 @@ def reset_effect(facts: Facts, *, topics: int, rows: int | None) -> Effect:
     return Effect(title=f"Forget the position of {facts.name}?", button="Forget it", lines=lines, is_dangerous=True)
 
 
+def forget_sink_effect(name: str, tables: int) -> Effect:
+    """Return the confirmation of removing a sink that has ended from the list."""
+    lines = (
+        f"Its report and those of {_number(tables, 'table')} are removed from the sinks' topic. The lake, its checkpoint and its tables stay as they are.",
+        "If it is started again, it reports and is listed again.",
+    )
+    return Effect(title=f"Remove the sink {name} from the list?", button="Remove it", lines=lines, is_dangerous=True)
+
+
 class Changed(Protocol):
     """A key whose value differs (``page/configuration.py::Change``)."""
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from dblog.cluster.requests import not_found
 from dblog.cluster.sinkrecords import SinkId
 from dblog.cluster.sinkstore import SinkOfTable, SinkView
 from dblog.config.roles import Role
-from dblog.page.asked import Asked
-from dblog.page.lake import Lake, SinkSeen, lake_of, resume_command, seen
+from dblog.page.asked import Asked, refused
+from dblog.page.connector import done
+from dblog.page.effects import forget_sink_effect
+from dblog.page.lake import SinkSeen, resume_command, seen
 from dblog.page.overview import Query
+from dblog.rest.api import PAGE_PATH
 from dblog.rest.sinks import visible_sinks, visible_topics
 
 _PAGE_SIZE = 50
@@ -26,15 +30,6 @@ def view_of(asked: Asked) -> SinkView | None:
 def sees_all(asked: Asked) -> bool:
     """Return True if the caller may see all connectors, and so all that a sink reports."""
     return asked.may(Role.READER)
-
-
-def lake_of_connector(asked: Asked, name: str) -> Lake | None:
-    """Return what sinks have of a connector's tables, or None."""
-    view = view_of(asked)
-    if view is None:
-        return None
-    found = view.of_topics(asked.services.herder.statuses.topics(name))
-    return lake_of(found, view.sink, time.time(), with_reason=sees_all(asked))
 
 
 def seen_sinks(asked: Asked) -> list[SinkSeen]:
@@ -93,6 +88,26 @@ async def one(asked: Asked) -> Mapping[str, Any]:
         "resume_command": resume_command,
         "query_of": Query({each: value for each, value in (("state", state_path), ("q", search)) if value}),
     }
+
+
+async def confirm_forget(asked: Asked) -> Mapping[str, Any]:
+    """Return the confirmation of removing a sink that has ended."""
+    found = (await one(asked))["sink"]
+    state = quote(found.state_path, safe="")
+    return {
+        "effect": forget_sink_effect(found.name, found.known.tables),
+        "url": f"{PAGE_PATH}/sinks/{quote(found.name, safe='')}/forget?state={state}",
+    }
+
+
+async def forget(asked: Asked) -> Mapping[str, Any]:
+    """Remove a sink that has ended from the list."""
+    name = asked.segment("sink")
+    query = urlencode({"state_path": asked.query("state")})
+    answer = await asked.call("DELETE", f"/sinks/{quote(name, safe='')}", query=query)
+    if not answer.is_good:
+        raise refused(answer)
+    return done(f"{name} was removed from the list.", redirect=f"{PAGE_PATH}/sinks")
 
 
 def _worst_first(each: SinkOfTable) -> tuple[bool, bool, str]:

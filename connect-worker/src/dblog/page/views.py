@@ -57,6 +57,7 @@ VIEWS = (
     View(path="", role=Role.READER, template="overview.html", load=overview.load),
     View(path="/sinks", role=Role.READER, template="sinks.html", load=sinks.listed),
     View(path="/sinks/{sink}", role=Role.READER, template="sink.html", load=sinks.one),
+    View(path="/sinks/{sink}/confirm/forget", role=Role.ADMIN, template="confirm.html", load=sinks.confirm_forget),
     View(path="/new", role=Role.ADMIN, template="new.html", load=configuration.new),
     View(path=_CONNECTOR, role=Role.READER, template="connector.html", load=connector.load),
     View(path=f"{_CONNECTOR}/tables", role=Role.READER, template="tables.html", load=tables.listed),
@@ -76,6 +77,7 @@ VIEWS = (
     View(path=f"{_DUMP}/confirm/stop", role=Role.OPERATOR, template="confirm.html", load=connector.confirm_stop_dump),
 )
 ACTIONS = (
+    Action(path="/sinks/{sink}/forget", role=Role.ADMIN, template="done.html", run=sinks.forget),
     Action(path="/new", role=Role.ADMIN, template="checked.html", run=configuration.create),
     Action(path=f"{_CONNECTOR}/do/{{what}}", role=Role.OPERATOR, template="done.html", run=connector.do),
     Action(path=f"{_CONNECTOR}/tasks/{{task}}/restart", role=Role.OPERATOR, template="done.html", run=connector.restart_task),

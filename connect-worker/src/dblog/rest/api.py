@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, Response
 
 from dblog.cluster.herder import Herder
 from dblog.cluster.requests import Request, RequestError, bad_request
-from dblog.cluster.sinkstore import SinkView
+from dblog.cluster.sinkstore import SinkTopic, SinkView
 from dblog.cluster.validation import Validator
 from dblog.config.worker import WorkerConfig
 from dblog.rest.bodies import BadBodyError, parse_body
@@ -63,6 +63,8 @@ class Services:
     checks: Checks
     metrics: Callable[[], bytes]
     commit: str
+    sink_topic: SinkTopic | None = None
+    """Follows the topic of the reports, and removes sinks from it. None where the worker does not read it."""
     sinks: SinkView | None = None
     """The reports of sinks. None where the worker does not read it."""
 

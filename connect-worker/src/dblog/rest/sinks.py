@@ -6,16 +6,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
+from http import HTTPStatus
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dblog.cluster.requests import not_found
+from dblog.cluster.requests import RequestError, bad_request, not_found
 from dblog.cluster.sinkstore import KnownSink, SinkView
 from dblog.config.roles import Role
-from dblog.rest.api import Answer, ready, segment, services
+from dblog.errors import DefiniteError, TransientError
+from dblog.rest.api import Answer, check, empty, ready, segment, services
 from dblog.rest.identity import may
 
 _OF_ALL = ("lake", "topics", "reason", "blocked", "work", "work_more", "tables", "parked")
@@ -74,6 +76,29 @@ async def tables(request: HttpRequest) -> Response:
     return Answer({"tables": shown})
 
 
+async def forget(request: HttpRequest) -> Response:
+    """Remove a sink that has ended from the topic, with its tables, and answer 204."""
+    found = await ready(request)
+    name, state = segment(request, "sink"), request.query_params.get("state_path")
+    known = (
+        []
+        if found.sinks is None
+        else [each for each in found.sinks.sinks() if each.id.name == name and state in (None, each.id.state_path)]
+    )
+    if found.sink_topic is None or not known:
+        raise not_found(f"No sink {name[:200]} has reported")
+    if len(known) > 1:
+        raise bad_request(f"{len(known)} sinks are called {name[:200]}; name the one by state_path")
+    topic, sink = found.sink_topic, known[0].id
+    try:
+        await check(request, lambda: topic.forget(sink))
+    except DefiniteError as e:
+        raise bad_request(str(e)) from e
+    except TransientError as e:
+        raise RequestError(HTTPStatus.SERVICE_UNAVAILABLE, str(e)) from e
+    return empty(HTTPStatus.NO_CONTENT)
+
+
 async def of_connector(request: HttpRequest) -> Response:
     """Answer with what sinks report of a connector's tables."""
     found = await ready(request)
@@ -86,6 +111,7 @@ async def of_connector(request: HttpRequest) -> Response:
 
 ROUTES = [
     Route("/sinks", listed, methods=["GET"]),
+    Route("/sinks/{sink}", forget, methods=["DELETE"]),
     Route("/sinks/{sink}/tables", tables, methods=["GET"]),
     Route("/connectors/{connector}/lake", of_connector, methods=["GET"]),
 ]
