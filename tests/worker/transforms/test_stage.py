@@ -105,7 +105,7 @@ def test_a_header_whose_text_is_not_unicode_is_an_error_of_its_record_and_bytes_
         "transforms.h.type": f"{KAFKA}.HeaderFrom$Value",
         "transforms.h.fields": "mark",
         "transforms.h.headers": "mark",
-        "transforms.h.operation": "copy",
+        "transforms.h.operation": "move",
     }
     tolerant = TransformStage(chain_of(chain), key_converter=BARE, value_converter=BARE, tolerate=True)
     kept = stage(type=f"{KAFKA}.InsertHeader", header="x", value__literal="y").passed(

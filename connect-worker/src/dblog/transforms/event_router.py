@@ -157,6 +157,8 @@ class EventRouter:
                 case _:
                     if field.schema.kind is not Kind.INT32:
                         raise RecordError(f"Field '{one.field}' is not of type INT32")
+                    if found is not None and found < 0:
+                        raise RecordError(f"Field '{one.field}' names a partition below 0")
                     partition = found
         if self._tombstone_on_empty and (payload is None or (isinstance(payload, str) and not payload.strip())):
             value_schema = value = None

@@ -164,6 +164,7 @@ class _Batch:
         key = parts.keys.write(topic, made.key_schema, made.key_bytes, made.read_key)
         value = parts.values.write(topic, made.value_schema, made.value_bytes, made.read_value)
         same_headers = made.headers is context or made.headers == context
+        headers = None if same_headers else written_headers(made.headers)
         out = self._open
         if (
             out is None
@@ -181,8 +182,8 @@ class _Batch:
                 way_out=segment.way_out,
             )
             self.result.segments.append(out)
-        if not same_headers:
-            out.headers[len(out.keys)] = written_headers(made.headers)
+        if headers is not None:
+            out.headers[len(out.keys)] = headers
         out.keys.append(key)
         out.values.append(value)
         self.result.records += 1
