@@ -1,8 +1,13 @@
 """Which hosts connectors may name: every address of a configuration is looked at, and only what the list has is allowed."""
 
+from itertools import product
+
 import pytest
 from dblog.config.clients import CONNECTOR_CLIENTS
+from dblog.config.framework import BINARY_CONVERTER_CLASSES
 from dblog.config.hosts import OPTION, check_hosts
+from dblog.errors import ConfigError
+from dblog.kafka.converters import converter_of
 
 CONFIG = {
     "database.hostname": "db.example",
@@ -26,6 +31,31 @@ def test_every_address_of_a_configuration_is_looked_at():  # number 5 of the wor
     assert set(refused) == set(CONFIG) - {"database.port"}
     assert all(OPTION in text for texts in refused.values() for text in texts)
     assert "pw" not in str(refused)
+
+
+HANDS_ON = dict.fromkeys(BINARY_CONVERTER_CLASSES, "delegate.converter.type") | {"io.debezium.converters.CloudEventsConverter": "avro"}
+
+
+@pytest.mark.parametrize("of", ["key.converter", "value.converter"])
+def test_no_converter_inside_others_leads_to_a_host_that_nobody_looked_at(of):  # number 5
+    """A converter may hand records on to another one, whose registry stands below a longer key."""
+    made = 0
+    for depth in range(4):
+        for classes in product(HANDS_ON, repeat=depth):
+            config, key = {"data.serializer.type": "avro"}, of
+            for each in classes:
+                config |= {key: each, f"{key}.data.serializer.type": "avro"}
+                key = f"{key}.{HANDS_ON[each]}"
+            config |= {key: "io.confluent.connect.avro.AvroConverter", f"{key}.schema.registry.url": "http://169.254.169.254"}
+            try:
+                converter = converter_of({}, config, is_key=of == "key.converter", own_registry=None)
+            except ConfigError:
+                continue
+            made += 1
+            assert converter.registry is not None
+            assert list(check_hosts(config, [])) == [f"{key}.schema.registry.url"], classes
+
+    assert made >= 3, "the converter itself, and as the delegate of both kinds"
 
 
 @pytest.mark.parametrize(

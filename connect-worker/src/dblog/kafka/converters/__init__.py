@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from dblog.config.framework import APICURIO_AVRO, AVRO_CONVERTER, BINARY_CONVERTER_CLASSES, CONVERTER_CLASSES, REFUSED_CONVERTERS
+from dblog.config.framework import (
+    APICURIO_AVRO,
+    AVRO_CONVERTER,
+    BINARY_CONVERTER_CLASSES,
+    CONVERTER_CLASSES,
+    CONVERTER_PREFIXES,
+    REFUSED_CONVERTERS,
+)
 from dblog.config.worker import OwnRegistry
 from dblog.errors import ConfigError
 from dblog.kafka.converters.avro import AvroConverter, UnframedAvro
@@ -71,8 +78,20 @@ class _Making:
     client: Callable[[RegistryAccess], RegistryClient]
 
     def converter(self, option: str, name: str, source: Mapping[str, str]) -> Converter:
-        """Return the converter of a class; its settings are those of ``source`` below ``option``."""
+        """Return the converter of a class; its settings are those of ``source`` below ``option``.
+
+        Raise ConfigError for a prefix below which nothing checks hosts, files and secrets
+        (``config/hosts.py``): a converter that hands records on would otherwise lead past the checks.
+        """
         name, prefix = name.strip(), f"{option}."
+        if prefix not in CONVERTER_PREFIXES:
+            raise ConfigError(
+                {
+                    option: [
+                        "a converter that another one hands records on to cannot have one of its own; name JsonConverter or AvroConverter"
+                    ]
+                }
+            )
         settings = {key.removeprefix(prefix): value for key, value in source.items() if key.startswith(prefix)}
         if name in BINARY_CONVERTER_CLASSES:
             delegate = settings.get(DELEGATE)
