@@ -316,7 +316,7 @@ OPERATIONS: dict[str, Operation] = {
         "Send a signal of Debezium's.",
         {
             202: "Accepted.",
-            400: "It is no signal, or cannot be carried out.",
+            400: "It is not a signal, or cannot be carried out.",
             404: _UNKNOWN,
             409: "The connector is stopped or has failed.",
         },

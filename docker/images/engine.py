@@ -148,7 +148,7 @@ def engine(chosen: str | None = None, *, kinds: Sequence[str] = ENGINES) -> Engi
     """
     if chosen:
         if shutil.which(chosen) is None or Path(chosen).name not in kinds:
-            raise Unavailable(f"ENGINE={chosen} is no program of this machine that is called {' or '.join(kinds)}. {_INSTALL}")
+            raise Unavailable(f"ENGINE={chosen} is not a program of this machine that is called {' or '.join(kinds)}. {_INSTALL}")
         return Engine(chosen)
     if found := working(kinds):
         return found

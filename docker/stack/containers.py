@@ -133,7 +133,9 @@ def _engine() -> str | None:
     """Return the engine that `ENGINE` names, or the first that works on this machine."""
     if chosen := os.environ.get("ENGINE"):
         if Path(chosen).name not in ENGINES or not shutil.which(chosen):
-            raise Unavailable(f"ENGINE={chosen} is no program of this machine that is called {' or '.join(ENGINES)}, which run containers")
+            raise Unavailable(
+                f"ENGINE={chosen} is not a program of this machine that is called {' or '.join(ENGINES)}, which run containers"
+            )
         return chosen
     return next((name for name in ENGINES if shutil.which(name) and _answers(name, "info")), None)
 

@@ -56,7 +56,7 @@ def settle(run: Run) -> None:
 def named(warnings: list[str]) -> list[str]:
     """Return the tables that the warnings name as in need of a repair."""
     removed = _of(warnings, REMOVED).partition(", of ")[2].partition(": `")[0]
-    left_out = _of(warnings, LEFT_OUT).partition(" before the connector began anew")[0]
+    left_out = _of(warnings, LEFT_OUT).partition(" before the connector began again")[0]
     return re.findall(r"(\S+) \([^)]*\)(?:,| and|:)", removed + ":") + re.findall(r"\w+\.\w+", left_out)
 
 

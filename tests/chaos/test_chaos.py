@@ -116,7 +116,7 @@ def test_tables_that_a_warning_names_are_repaired():
     assert named(["another warning", text]) == ["c.t", "c.y_parts"]
     assert named([keyless]) == ["c.k"]
     left_out = (
-        "what was changed in c.l and c.m before the connector began anew is lost: snapshot.include.collection.list leaves these tables out"
+        "what was changed in c.l and c.m before the connector began again is lost: snapshot.include.collection.list leaves these tables out"
     )
     assert named([keyless, left_out]) == ["c.k", "c.l", "c.m"]
     assert named([]) == []

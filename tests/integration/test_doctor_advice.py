@@ -68,7 +68,7 @@ def test_a_log_that_is_kept_for_an_hour_is_named_with_the_time_of_another_dump(s
     with globally(source, "binlog_expire_logs_seconds", "604800"):
         long = doctor(tmp_path, config)
 
-    assert "keeps its log for 1.0 h: a connector that stands still for longer has to dump all tables again" in short
+    assert "keeps its log for 1.0 h: a connector that is down for longer has to dump all tables again" in short
     assert f"(more: prepare-{source.flavor}.md#log-retention)" in short
     assert "keeps its log for" not in long
 

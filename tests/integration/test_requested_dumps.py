@@ -314,7 +314,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"surrogate_key": "statuss"}, "has no column statuss .* is status meant?"),
     ({"surrogate_key": "v"}, "cannot be read by its column v, which may be NULL"),
     ({"surrogate_key": "status"}, "has no index in the order of status, id, .* create an index on status"),
-    ({"keys": [["a"]]}, "key 1 has a value .* that is none of its type .*; give a whole number"),
+    ({"keys": [["a"]]}, "key 1 has a value .* that does not fit its type .*; give a whole number"),
     ({"keys": [[1], [1 << 31]]}, "key 2 has a value .*; give a whole number from -2147483648 to 2147483647"),
     ({"keys": [[1], [2, 3]]}, "each key must have a value for each column"),
     ({"keys": [[1, 2]]}, "key 1 has 2 values, and the key of .* has 1 columns: id"),

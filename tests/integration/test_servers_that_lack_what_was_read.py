@@ -183,7 +183,7 @@ def test_a_stopped_replica_is_waited_for_a_while_however_old_the_newest_transact
         follower.task = follower.new_task()
 
     monkeypatch.setattr(successor, "WAIT_MAX_S", 0.0)
-    with pytest.raises(PositionLostError, match=f"{lacks}.*have not come for"):
+    with pytest.raises(PositionLostError, match=f"{lacks}.*have not arrived for"):
         follower.start()
 
 

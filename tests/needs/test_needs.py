@@ -139,7 +139,7 @@ def test_an_engine_that_is_named_is_not_replaced_by_another_one(programs, monkey
     write(programs, "podman", "exit 0")
     monkeypatch.setenv("ENGINE", "/nowhere/docker")
 
-    assert "ENGINE=/nowhere/docker is no program of this machine" in machine.container_engine()
+    assert "ENGINE=/nowhere/docker is not a program of this machine" in machine.container_engine()
     with pytest.raises(engine.Unavailable, match="ENGINE=/nowhere/docker"):
         engine.install()
 

@@ -215,7 +215,7 @@ def test_the_history_says_that_its_producer_was_replaced(kafka: Kafka, topic: st
     with capture_logs() as lines, pytest.raises(TransientError, match=topic):
         history.write("second")
 
-    assert [line["topic"] for line in lines if "the writer of a topic stood still" in line["event"]] == [topic]
+    assert [line["topic"] for line in lines if "the writer of a topic stalled" in line["event"]] == [topic]
 
 
 def test_a_reader_of_the_history_that_stalls_is_given_up_and_the_next_one_reads_all(

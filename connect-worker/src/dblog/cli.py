@@ -376,7 +376,7 @@ def start_worker(
         ):
             address = doors.open_beyond_this_machine
             raise DefiniteError(
-                f"whoever reaches {address} would be asked for no login; configure one, or set {WITHOUT_LOGIN} to read or all"
+                f"anybody who reaches {address} would not be asked for a login; configure one, or set {WITHOUT_LOGIN} to read or all"
             )
         # Tasks get the addresses that were bound: a port of 0 has become a number.
         texts["listeners"] = ",".join(door.listener.url for door in doors.main)
@@ -533,13 +533,13 @@ def _serve(
             login = f"ask for a login ({USERS_FILE}, or Kafka Connect's {BASIC_AUTH_EXTENSION})"
             if settings.text(WITHOUT_LOGIN) == "all":
                 log.warning(
-                    "whoever reaches the rest interface may run connectors and read their configurations",
+                    "anybody who reaches the rest interface may run connectors and read their configurations",
                     listener=beyond,
                     remedy=f"listen on 127.0.0.1, or {login}; what only reads can go to dblog.rest.readonly.listener",
                 )
             else:
                 log.warning(
-                    "the rest interface asks for no login, so whoever comes from another machine may only read",
+                    "the rest interface asks for no login, so clients on other machines may only read",
                     listener=beyond,
                     remedy=f"{login}, or let everybody do everything with {WITHOUT_LOGIN}=all",
                 )

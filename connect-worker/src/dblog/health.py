@@ -29,7 +29,7 @@ def ask(url: str, *, limit_s: float) -> tuple[bool, str]:
     answer.
     """
     if urlsplit(url).scheme not in ("http", "https"):
-        return False, f"{url} is no address of a worker; it begins with http:// or https://"
+        return False, f"{url} is not an address of a worker; it begins with http:// or https://"
     # A proxy of the environment is meant for distant hosts; here it would answer in the worker's
     # place.
     directly = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
@@ -46,4 +46,4 @@ def _sentence(answer: IO[bytes] | Any) -> str:
     try:
         return str(json.loads(answer.read(_ANSWER_BYTES_MAX))["message"])
     except (ValueError, KeyError, TypeError):
-        return "what answers is no worker of dblog"
+        return "what answers is not a worker of dblog"

@@ -63,7 +63,7 @@ def brokers_of(bootstrap: str | None, worker_file: Path | None) -> dict[str, str
         file = resolve_worker_file(written)
         return {**read_worker_config(file.texts, shown=file.placeholders).client_settings("consumer"), **named}
     except ConfigError as e:
-        raise DefiniteError(f"{worker_file} is no worker's file that could be used: {e}") from e
+        raise DefiniteError(f"{worker_file} is not a worker's file that could be used: {e}") from e
 
 
 def lines(wanted: Wanted) -> Iterator[str]:

@@ -199,7 +199,7 @@ def _point(given: str | None) -> dict[str, Any]:
     try:
         return {name: datetime.fromisoformat(value)}
     except ValueError:
-        raise ConfigError({"as-of": f"{value} is no time; write it as 2026-01-31T12:00:00, with +00:00 or in UTC"}) from None
+        raise ConfigError({"as-of": f"{value} is not a time; write it as 2026-01-31T12:00:00, with +00:00 or in UTC"}) from None
 
 
 if __name__ == "__main__":

@@ -499,7 +499,7 @@ def test_a_table_that_is_added_to_the_publication_is_dumped_behind_transactions_
                 follower.restart()
                 if not prepared:
                     follower.until_equal("t_other")
-                follower.until(lambda: reason().endswith("that were under way then: 1 still are"))
+                follower.until(lambda: reason().endswith("under way at that time: 1 not ended yet"))
             if prepared:
                 follower.sql("COMMIT PREPARED 'left'")
             else:

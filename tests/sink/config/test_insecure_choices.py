@@ -14,7 +14,7 @@ def choices(**given: str) -> dict[str, str]:
 @pytest.mark.parametrize("url", ["http://r.example:8081", "https://r.example,http://10.0.0.1:8081", "HTTP://r.example"])
 def test_a_registrys_login_that_travels_without_tls_is_named(url: str) -> None:  # number 40 of the sink's safety
     assert choices(registry_url=url, registry_auth="me:s3cret") == {
-        "registry.url": "whoever can read what passes gets the registry's login; use https://"
+        "registry.url": "anybody who can read the traffic gets the registry's login; use https://"
     }
     assert set(choices(registry_url=url, registry_token="s3cret")) == {"registry.url"}
     assert choices(registry_url=url) == {}

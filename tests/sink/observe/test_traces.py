@@ -283,8 +283,10 @@ def test_a_collector_that_is_away_holds_up_nothing_and_is_logged_once(
 
     assert time.monotonic() - began_s < 5
     lines = [record.getMessage() for record in caplog.records if record.name.startswith("dblog_sink")]
-    assert sum("traces are not taken" in line for line in lines) <= 2, "once, and perhaps once more after the collector was back"
-    assert "traces are taken again" in " ".join(lines)
+    assert sum("the collector does not accept traces" in line for line in lines) <= 2, (
+        "once, and perhaps once more after the collector was back"
+    )
+    assert "the collector accepts traces again" in " ".join(lines)
     assert "sesame" not in " ".join(lines)
 
 

@@ -288,7 +288,7 @@ def test_wide_decimals_are_text_and_documents_may_be_variant(sink: Sink, registr
     assert [row["whole"] for row in found][:4] == ["1" + "0" * 64, "-" + "9" * 64, "0", "-1"]
     (kept,) = sink.quarantined()
     assert kept["reason"].startswith(
-        "column doc: the value has no variant (it is no JSON, has a key twice, or a number that a variant would change;"
+        "column doc: the value has no variant (it is not JSON, has a key twice, or a number that a variant would change;"
     )
 
 

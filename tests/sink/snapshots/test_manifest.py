@@ -704,9 +704,9 @@ def test_a_point_of_the_source_leads_to_the_newest_snapshot_at_or_before_it(spar
     assert at(time=datetime(2023, 11, 14, 22, 13, 22, 500_000, tzinfo=UTC)) == 2
     for point, reported in (
         ({"gtid": f"{SOURCE}:8"}, "no snapshot at or before gtid"),
-        ({"gtid": "x"}, "is no GTID"),
+        ({"gtid": "x"}, "is not a GTID"),
         ({"position": "x"}, "x is not a position"),
-        ({"lsn": "x"}, "is no LSN"),
+        ({"lsn": "x"}, "is not an LSN"),
     ):
         with pytest.raises(DefiniteError, match=reported):
             at(**point)

@@ -51,7 +51,7 @@ PASSWORDS = {f"producer.override.password{number}": f"word{number}" for number i
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        (PASSWORDS, "more than 5000 are taken"),
+        (PASSWORDS, "at most 5000 are allowed"),
         ({"database.initial.statements": "".join(f"token=t{number};" for number in range(50_000))}, "secrets, and no more than 2000"),
         ({"table.include.list": "a," * 1_500_000}, "characters, and no more than 2097152"),
     ],
@@ -84,7 +84,7 @@ def test_a_required_key_that_is_missing_is_named_with_the_key_that_is_misspelt()
     errors = Validator(providers={}, check_database=None).validate(config).errors
 
     assert errors["database.hostname"] == [
-        "The 'database.hostname' value is invalid: A value is required (there is databse.hostname, which is no key; is database.hostname meant?)"
+        "The 'database.hostname' value is invalid: A value is required (there is databse.hostname, which is not a key; is database.hostname meant?)"
     ]
 
 

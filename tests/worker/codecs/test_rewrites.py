@@ -159,14 +159,14 @@ def test_a_mask_longer_than_any_column_is_refused_with_the_bound(length: str) ->
     rules, errors = column_rules({key: "a.b.c"})
 
     assert not rules
-    assert errors[key][0].endswith("is no length; use a number from 0 to 65535")
+    assert errors[key][0].endswith("is not a length; use a number from 0 to 65535")
     assert len(errors[key][0]) < 200
 
 
 def test_a_length_of_thousands_of_digits_is_refused() -> None:
     key = f"column.truncate.to.{'9' * 5000}.chars"
 
-    assert "is no length" in column_rules({key: "a.b.c"})[1][key][0]
+    assert "is not a length" in column_rules({key: "a.b.c"})[1][key][0]
 
 
 def test_many_masks_are_refused_from_where_they_are_too_long_together() -> None:

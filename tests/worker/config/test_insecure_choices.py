@@ -30,7 +30,7 @@ def test_a_mode_without_tls_is_named_like_those_that_are_better(config):
 
     assert (
         insecure_choices(MARIADB_OPTIONS, over_a_network)["database.ssl.mode"].reason
-        == "with disable whoever can read what passes gets all rows"
+        == "with disable anybody who can read the traffic gets all rows"
     )
     assert not insecure_choices(MARIADB_OPTIONS, {**over_a_network, "database.hostname": "localhost"})
     assert insecure_choices(MARIADB_OPTIONS, {"database.hostname": "localhost", "dblog.dump.hostname": "10.0.0.2", **config})
@@ -94,7 +94,7 @@ def test_the_sentence_names_key_reason_and_remedy():
         insecure_worker_choices({"producer.enable.ssl.certificate.verification": "false", "ssl.endpoint.identification.algorithm": ""})
     ) == (
         "ssl.endpoint.identification.algorithm: a certificate of any host is taken for the broker's; use https; "
-        "producer.enable.ssl.certificate.verification: whoever answers as a broker is believed; use true"
+        "producer.enable.ssl.certificate.verification: anybody can answer as a broker and is trusted; use true"
     )
 
 

@@ -215,7 +215,7 @@ def test_a_client_without_a_certificate_comes_in_unless_one_is_required(authorit
         ({"ssl.keystore.location": "HALF"}, "ssl.keystore.location", "does not fit its certificate"),
         ({"ssl.client.auth": "required"}, "ssl.truststore.location", "is missing"),
         ({"ssl.client.auth": "yes"}, "ssl.client.auth", "none, requested, required"),
-        ({"ssl.client.atuh": "required"}, "ssl.client.atuh", "is no key of a listener"),
+        ({"ssl.client.atuh": "required"}, "ssl.client.atuh", "is not a key of a listener"),
         ({"ssl.enabled.protocols": "TLSv1.1,TLSv1.3"}, "ssl.enabled.protocols", "older ones are not safe"),
         ({"ssl.cipher.suites": "NONE_SUCH"}, "ssl.cipher.suites", "names no cipher suite"),
         (

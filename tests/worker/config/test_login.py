@@ -185,7 +185,7 @@ def test_a_refusal_distinguishes_an_unknown_user_from_a_wrong_password(given, re
             "the one module that this worker has",
         ),
         (f"KafkaConnect {{ {MODULE} required; }};", "a=b", "needs: KafkaConnect"),
-        (f"KafkaConnect {{ {MODULE} required file=FILE;", "a=b", "is no login configuration"),
+        (f"KafkaConnect {{ {MODULE} required file=FILE;", "a=b", "is not a login configuration"),
         (f"KafkaConnect {{ {MODULE} required file='FILE'; }};", None, "file of users cannot be used"),
         (f"KafkaConnect {{ {MODULE} required file='FILE'; }};", "", "has no user"),
         (f"KafkaConnect {{ {MODULE} required file='FILE'; }};", "a=canary\nb=\n", "without a password"),

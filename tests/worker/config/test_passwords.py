@@ -72,7 +72,7 @@ def test_a_changed_file_of_users_is_followed_and_one_at_fault_is_not(tmp_path):
 def test_a_file_of_users_with_a_broken_hash_ends_the_start_with_the_users_name_alone(tmp_path):
     (tmp_path / "users").write_text("ann=$scrypt$canary\n")
 
-    with pytest.raises(ConfigError, match="what ann has is no hash of a password") as caught:
+    with pytest.raises(ConfigError, match="what ann has is not a hash of a password") as caught:
         Logins.of_file(str(tmp_path / "users"), USERS_FILE)
     assert "canary" not in str(caught.value)
 

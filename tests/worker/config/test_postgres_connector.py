@@ -229,7 +229,7 @@ def test_what_is_required_is_named(name):
             "public.a",
             "public.a has an invalid format (expecting '<schema.table regex>:DEFAULT|FULL|NOTHING|INDEX <name>')",
         ),
-        ("snapshot.select.statement.overrides", "orders", "orders is no table; write it as schema.table"),
+        ("snapshot.select.statement.overrides", "orders", "orders is not a table; write it as schema.table"),
     ],
 )
 def test_an_error_has_the_words_users_search_for(key, value, message):

@@ -20,7 +20,7 @@ def test_each_table_of_the_list_has_its_statement() -> None:
     [
         ({LIST: "shop.orders"}, LIST, "shop.orders has no SELECT; give it in snapshot.select.statement.overrides.shop.orders"),
         ({LIST: "shop.orders", f"{PREFIX}shop.orders": " "}, LIST, "shop.orders has no SELECT"),
-        ({LIST: "orders", f"{PREFIX}orders": "SELECT 1"}, LIST, "orders is no table; write it as database.table"),
+        ({LIST: "orders", f"{PREFIX}orders": "SELECT 1"}, LIST, "orders is not a table; write it as database.table"),
         ({f"{PREFIX}shop.orders": "SELECT 1"}, f"{PREFIX}shop.orders", "does not name shop.orders, so its SELECT would not be used"),
         ({LIST: "a.b,A.B", f"{PREFIX}a.b": "SELECT 1", f"{PREFIX}A.B": "SELECT 1"}, LIST, "a table is named twice"),
     ],
@@ -36,7 +36,7 @@ def test_tables_in_schemas_are_named_as_such_and_differ_by_case() -> None:
     both = {LIST: "a.b,A.B", f"{PREFIX}a.b": "SELECT 1", f"{PREFIX}A.B": "SELECT 2"}
 
     assert select_overrides(both, namespace=Namespace.SCHEMA) == ({"a.b": "SELECT 1", "A.B": "SELECT 2"}, {})
-    assert select_overrides({LIST: "b"}, namespace=Namespace.SCHEMA)[1] == {LIST: ["b is no table; write it as schema.table"]}
+    assert select_overrides({LIST: "b"}, namespace=Namespace.SCHEMA)[1] == {LIST: ["b is not a table; write it as schema.table"]}
     assert select_overrides({LIST: "a.b,a.b", f"{PREFIX}a.b": "SELECT 1"}, namespace=Namespace.SCHEMA)[1] == {
         LIST: ["a table is named twice; name each once"]
     }

@@ -157,7 +157,7 @@ def test_all_that_is_wrong_is_in_one_answer() -> None:
 
 
 def test_a_request_is_bounded_in_bytes() -> None:
-    with pytest.raises(DefiniteError, match=f"no more than {REQUEST_BYTES_MAX} are taken"):
+    with pytest.raises(DefiniteError, match=f"at most {REQUEST_BYTES_MAX} are allowed"):
         parsed({**ORDERS, "keys": [["k" * 100]] * (REQUEST_BYTES_MAX // 100)})
 
 

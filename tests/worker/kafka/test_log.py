@@ -290,7 +290,7 @@ def test_a_reader_that_stands_still_is_replaced_and_no_record_is_missed_or_doubl
         assert len(readers) == 2
         assert [record.value for record in seen].count(b"1") == [record.value for record in seen].count(b"2") == 30
         assert set(log.items().values()) == {b"2"}
-        (line,) = [line for line in lines if "stood still" in line["event"]]
+        (line,) = [line for line in lines if "stalled" in line["event"]]
         assert line["topic"] == topic
         assert set(line["partitions"]) == {record.partition for record in seen}
     finally:
@@ -390,7 +390,7 @@ def test_a_writer_that_stands_still_though_the_brokers_answer_is_replaced(kafka,
             for number in range(20):
                 log.put_later(b"k%d" % (number % 4), b"%d" % number)
             until(lambda: log.items() == {b"k0": b"16", b"k1": b"17", b"k2": b"18", b"k3": b"19"})
-        assert [line["topic"] for line in lines if "the writer of a topic stood still" in line["event"]] == [topic] * (len(writers) - 1)
+        assert [line["topic"] for line in lines if "the writer of a topic stalled" in line["event"]] == [topic] * (len(writers) - 1)
         writers[-1].stands_still.set()
         with pytest.raises(TransientError):
             log.put(b"config", b"1", limit_s=3)

@@ -25,9 +25,9 @@ def test_a_pasted_configuration_may_be_json_of_a_request_or_alone_or_properties(
     ("text", "reason"),
     [
         ("", "Paste a configuration"),
-        ("{", "begins like JSON and is none"),
+        ("{", "begins like JSON but is not valid"),
         ('{"connector.class": "x"}', "has no name"),
-        ('{"name": "a", "config": {"x": {"y": 1}}}', "The value of x is no text"),
+        ('{"name": "a", "config": {"x": {"y": 1}}}', "The value of x is not a text"),
     ],
 )
 def test_what_cannot_be_a_configuration_is_refused_with_the_reason(text, reason):

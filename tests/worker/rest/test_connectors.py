@@ -828,9 +828,9 @@ def test_topics_in_use_are_noted_and_can_be_reset(worker, name):
     [
         ("schema.registry.url", "ftp://127.0.0.1:8081", "has not the form http://host:port"),
         ("basic.auth.user.info", "nocolon", "has not the form user:password"),
-        ("bearer.auth.token", "tök", "is no token"),
-        ("request.header.X-Team", "café", "is no value of an HTTP header"),
-        ("proxy.port", "x", "is no port"),
+        ("bearer.auth.token", "tök", "is not a token"),
+        ("request.header.X-Team", "café", "is not a value of an HTTP header"),
+        ("proxy.port", "x", "is not a port"),
     ],
 )
 def test_a_converter_whose_registry_could_not_be_asked_is_refused(worker, kafka, name, option, text, reason):  # number 17

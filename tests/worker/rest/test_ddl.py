@@ -23,7 +23,7 @@ def test_a_statement_that_is_too_long_is_refused_before_the_connector_is_looked_
     answer = explained(worker, "nobody", text)
 
     assert answer.status_code == 400, answer.text
-    assert f"no more than {STATEMENT_CHARACTERS_MAX} are taken" in answer.json()["message"]
+    assert f"at most {STATEMENT_CHARACTERS_MAX} are allowed" in answer.json()["message"]
     assert explained(worker, "nobody", text[:STATEMENT_CHARACTERS_MAX]).status_code == 404
 
 

@@ -99,7 +99,7 @@ REFUSED = [
     (ORDERS | {"keys": [["a"]]}, 400, "the key of shop.orders is an INT"),
     (ORDERS | {"predicate": {"shop.orders": "syntax error"}}, 400, "the database does not take it as SQL"),
     ({"tables": ["other.table"]}, 404, "no captured table matches; see table.include.list"),
-    (ORDERS | {"keys": [["x" * 1000]] * 400}, 400, "no more than 262144 are taken"),
+    (ORDERS | {"keys": [["x" * 1000]] * 400}, 400, "at most 262144 are allowed"),
 ]
 
 

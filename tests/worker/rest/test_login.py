@@ -194,8 +194,8 @@ def header(user, password):
     ("host", "without", "warning"),
     [
         ("127.0.0.1", "read", ""),
-        ("0.0.0.0", "read", "whoever comes from another machine may only read"),  # noqa: S104  that is the point
-        ("", "all", "whoever reaches the rest interface may run connectors"),
+        ("0.0.0.0", "read", "clients on other machines may only read"),  # noqa: S104  that is the point
+        ("", "all", "anybody who reaches the rest interface may run connectors"),
     ],
 )
 def test_a_worker_that_is_open_beyond_its_machine_reports_it_once(kafka, own_folder, host, without, warning):  # number 8
@@ -205,7 +205,7 @@ def test_a_worker_that_is_open_beyond_its_machine_reports_it_once(kafka, own_fol
     worker.write_properties()
     with worker:
         log = worker.log.read_text()
-        assert worker.client.post("/connectors", json={}).status_code == 400, "whoever is on this machine may do everything"
+        assert worker.client.post("/connectors", json={}).status_code == 400, "anybody who is on this machine may do everything"
 
     assert log.count("the rest interface") == bool(warning)
     assert warning in log
@@ -222,4 +222,7 @@ def test_a_worker_that_must_not_be_open_does_not_start_without_a_login(kafka, ow
     )
 
     assert (ended.returncode, file.exists()) == (1, True)
-    assert f"whoever reaches *:{worker.port} would be asked for no login; configure one, or set dblog.rest.without.login" in ended.stderr
+    assert (
+        f"anybody who reaches *:{worker.port} would not be asked for a login; configure one, or set dblog.rest.without.login"
+        in ended.stderr
+    )

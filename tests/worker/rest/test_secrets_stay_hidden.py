@@ -214,7 +214,7 @@ def test_no_secret_of_a_configuration_comes_out_again(kafka, canaries, made_work
     # Once for the worker, and once for each time that the task of a remote database was started, however often that tried.
     insecure = [(line.get("connector"), line["choices"]) for line in lines if line["event"].startswith("insecure choices")]
     assert [choices for connector, choices in insecure if connector is None] == [
-        "producer.enable.ssl.certificate.verification: whoever answers as a broker is believed; use true"
+        "producer.enable.ssl.certificate.verification: anybody can answer as a broker and is trusted; use true"
     ]
     assert sorted(connector for connector, _ in insecure if connector) == ["fails", "fails", "keys", "keys"]
     assert all(choices.startswith("database.ssl.mode: preferred does not check") for connector, choices in insecure if connector)

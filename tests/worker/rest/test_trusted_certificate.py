@@ -165,7 +165,7 @@ def test_a_workers_file_that_cannot_be_used_is_a_sentence(worker_file, tmp_path)
 
     for done, named in (
         (missing, "none"),
-        (not_one, "worker.properties is no worker's file that could be used: listeners"),
+        (not_one, "worker.properties is not a worker's file that could be used: listeners"),
         (without_authorities, "the settings of the worker's file (Failed to create consumer: ssl.ca.location failed"),
     ):
         assert (done.exit_code, done.stdout) == (1, "")

@@ -280,7 +280,7 @@ def test_a_file_of_a_placeholder_that_becomes_a_pipe_holds_up_nobody(kafka, own_
         assert "it has to be a properties file" in failed["tasks"][0]["trace"]
         assert worker.create("c").status_code == 201
         worker.wait_for("c", "RUNNING", "RUNNING")
-        assert "it is no regular file" in worker.log.read_text()
+        assert "it is not a regular file" in worker.log.read_text()
 
 
 def test_a_worker_whose_brokers_are_away_waits_and_reports_it(own_folder, group):

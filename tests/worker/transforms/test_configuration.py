@@ -61,7 +61,7 @@ def test_an_alias_has_a_group_of_its_own_with_connects_options_first():
         ({"transforms.route.regex": None}, "regex", 'Missing required configuration "transforms.route.regex" which has no default value.'),
         ({"transforms.route.regex": "("}, "regex", "Invalid regex: an opening parenthesis has no closing one"),
         ({"transforms.route.replacement": "$2"}, "replacement", "the replacement names the group 2, and the pattern has 1"),
-        ({"transforms.route.predicate": "p"}, "predicate", "p is no alias of a predicate in predicates; it has none."),
+        ({"transforms.route.predicate": "p"}, "predicate", "p is not an alias of a predicate in predicates; it has none."),
         ({"transforms.route.negate": "true"}, "negate", "there is no config 'transforms.route.predicate' defining a predicate"),
         ({"transforms.route.negate": "maybe", "transforms.route.predicate": "p"}, "negate", "Expected value to be either true or false"),
         ({"transforms.route.plugin.version": "1.0"}, "plugin.version", "exactly one version of every plugin"),

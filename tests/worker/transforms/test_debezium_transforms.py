@@ -253,7 +253,7 @@ def test_schema_changes_are_dropped_by_their_kind(changes, kept):
 
 
 def test_an_unknown_kind_of_schema_change_is_an_error_of_its_key():
-    with pytest.raises(ConfigError, match="RENAME is no kind of change; these are CREATE, ALTER, DROP, TRUNCATE, DATABASE"):
+    with pytest.raises(ConfigError, match="RENAME is not a kind of change; these are CREATE, ALTER, DROP, TRUNCATE, DATABASE"):
         transform(f"{DEBEZIUM}.SchemaChangeEventFilter", schema__change__event__exclude__list="RENAME")
 
 
@@ -302,7 +302,7 @@ def test_moments_of_the_source_move_only_where_named():
     ("options", "text"),
     [
         ({"converted__timezone": "Mars/Base"}, "Invalid timezone format"),
-        ({"converted__timezone": "+02:00", "include__list": "t"}, "t is no rule of the form"),
+        ({"converted__timezone": "+02:00", "include__list": "t"}, "t is not a rule of the form"),
         ({"converted__timezone": "+02:00", "include__list": "source:a", "exclude__list": "source:b"}, "Please specify only one"),
     ],
 )

@@ -19,7 +19,7 @@ OWNER = "dblog.owner"
 _PREFIX = "topic.prefix"
 _NO_FILE = (
     "there is no file of any connector; it stays, since a folder that is not mounted or checked out looks like this: put the files there, or say with "
-    "--prune-all that every connector of this owner shall be deleted"
+    "--prune-all that every connector of this owner is to be deleted"
 )
 
 

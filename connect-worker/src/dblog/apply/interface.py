@@ -62,7 +62,7 @@ def read_login(path: Path | None, environment: Mapping[str, str]) -> tuple[str, 
             f"the login cannot be read: {e.filename}: {e.strerror}; name a folder with username and password, or a file"
         ) from e
     except UnicodeDecodeError as e:
-        raise DefiniteError(f"the login in {path} is no text in UTF-8") from e
+        raise DefiniteError(f"the login in {path} is not UTF-8 text") from e
 
 
 def _pair(text: str, where: str) -> tuple[str, str] | None:

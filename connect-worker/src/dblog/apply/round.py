@@ -160,7 +160,7 @@ def _is_refused(name: str, interface: Interface, report: Report, *, strict: bool
     if interface.warnings:
         report.warnings[name] = interface.warnings
     if strict:
-        report.problems += [Problem(name, f"not applied, for it leaves something in doubt (--strict): {text}") for text in doubts]
+        report.problems += [Problem(name, f"not applied, because it leaves something in doubt (--strict): {text}") for text in doubts]
     return strict and bool(doubts)
 
 

@@ -115,7 +115,7 @@ def read_file(file: Path) -> Wanted:
     except OSError as e:
         raise UnusableError(f"cannot be read: {e.strerror}") from None
     except UnicodeDecodeError:
-        raise UnusableError("is no text in UTF-8") from None
+        raise UnusableError("is not UTF-8 text") from None
     content = _json(text) if file.suffix == ".json" else _yaml(text)
     if not isinstance(content, dict):
         raise UnusableError("must hold one connector: name, config and state")

@@ -35,4 +35,4 @@ def require_few(secrets: Collection[str]) -> None:
 
 
 def _too_large(size: str, most: str) -> RequestError:
-    return bad_request(f"The configuration has {size}, and no more than {most} are taken; divide the tables among several connectors")
+    return bad_request(f"The configuration has {size}, and at most {most} are allowed; divide the tables among several connectors")

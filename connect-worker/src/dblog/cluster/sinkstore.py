@@ -96,7 +96,7 @@ class SinkView:
         """Fold one record. Raise UnreadableRecordError for one that is none of a sink's."""
         key = read_key(record.key)
         if key is None:
-            raise UnreadableRecordError("its key is none of a sink's report")
+            raise UnreadableRecordError("its key is not that of a sink's report")
         if key.topic is None:
             self._take_sink(key.sink, record)
         else:
@@ -105,7 +105,7 @@ class SinkView:
     def _take_sink(self, sink: SinkId, record: LogRecord) -> None:
         report = None if record.value is None else read_sink(record.value)
         if report is None and record.value is not None:
-            raise UnreadableRecordError("its value is no report of a sink")
+            raise UnreadableRecordError("its value is not a report of a sink")
         with self._lock:
             if report is None:
                 self._forget(sink)

@@ -188,7 +188,7 @@ class Validator:
         for name, meant in unknown.items():
             # The value may be missing because its name is misspelt.
             if meant in errors and meant not in properties:
-                errors[meant] = [f"{text} (there is {shown_name(name)}, which is no key; is {meant} meant?)" for text in errors[meant]]
+                errors[meant] = [f"{text} (there is {shown_name(name)}, which is not a key; is {meant} meant?)" for text in errors[meant]]
         return checked, errors, unknown
 
     def require_valid(self, properties: Properties) -> Remarks:

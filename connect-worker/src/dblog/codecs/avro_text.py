@@ -68,7 +68,7 @@ def canonical_text(text: str, *, names: Names | None = None) -> str:
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _require_levels(value: Any) -> None:
@@ -177,7 +177,7 @@ def _definition(
     if not isinstance(name, str) or not all(_NAME.fullmatch(part) for part in name.split(".")):
         raise DefiniteError(f"{name!r} is not an Avro name")
     if not isinstance(schema.get("namespace"), str | None):
-        raise DefiniteError(f"the namespace of {name} is no text")
+        raise DefiniteError(f"the namespace of {name} is not a text")
     full = full_name(name, schema.get("namespace"), enclosing)
     if full in defined:
         raise DefiniteError(f"the type {full} is defined twice")
@@ -236,7 +236,7 @@ def _field(field: Any, enclosing: str, defined: dict[str, None], depth: int, own
 def _aliases(of: Mapping[str, Any], owner: str) -> list[str]:
     aliases = of.get("aliases") or []
     if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
-        raise DefiniteError(f"the aliases of {owner} are no list of names")
+        raise DefiniteError(f"the aliases of {owner} are not a list of names")
     return aliases
 
 

@@ -126,7 +126,7 @@ def _problems_beside(new: SchemaVersion, old: SchemaVersion, level: Level, steps
             found = _Comparison(steps).problems(had, has, "/")
             problems += [f"An earlier schema cannot read data of the new one: {text}" for text in found]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        problems.append("An earlier schema, or one that it refers to, is no Avro schema that can be compared")
+        problems.append("An earlier schema, or one that it refers to, is not an Avro schema that can be compared")
     return problems
 
 

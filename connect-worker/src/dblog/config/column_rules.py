@@ -95,6 +95,6 @@ def _numbered(
     # Python refuses to parse thousands of digits
     length = int(digits) if len(digits) <= _DIGITS_MAX else _LENGTH_MAX + 1
     if not least <= length <= most:
-        errors[name] = [f"{shown} is no length; use a number from {least} to {most}"]
+        errors[name] = [f"{shown} is not a length; use a number from {least} to {most}"]
         return
     found.append(((family, length, name), ColumnRule(option=name, columns=columns, kind=kind, length=length)))

@@ -49,17 +49,19 @@ def insecure_choices(options: Iterable[Option], properties: Mapping[str, str | N
     if mode is not None and mode.name not in found and not all(_is_loopback(properties.get(name)) for name in hosts):
         chosen = (raw_text(mode, properties) or "").strip().lower()
         if chosen in _OFF_MODES:
-            found[mode.name] = InsecureChoice(f"with {chosen} whoever can read what passes gets all rows", _verifying(mode))
+            found[mode.name] = InsecureChoice(f"with {chosen} anybody who can read the traffic gets all rows", _verifying(mode))
         if chosen in _HALF_MODES:
-            reason = f"{chosen} does not check the server's certificate: whoever can change what passes can answer as the server"
+            reason = f"{chosen} does not check the server's certificate: anybody who can change the traffic can answer as the server"
             found[mode.name] = InsecureChoice(reason, _verifying(mode))
     retrieval = "driver.allowPublicKeyRetrieval"
     if _value_of(properties, retrieval) == "true":
-        found[retrieval] = InsecureChoice("without TLS, whoever answers as the server gets the password with a key of its own", ("false",))
+        found[retrieval] = InsecureChoice(
+            "without TLS, anybody who answers as the server gets the password with a key of its own", ("false",)
+        )
     methods = "driver.requireAuth"
     if "password" in (_value_of(properties, methods) or "").split(","):
         found[methods] = InsecureChoice(
-            "whoever answers as the server may ask for the password in clear text", ("!password", "scram-sha-256")
+            "anybody who answers as the server may ask for the password in clear text", ("!password", "scram-sha-256")
         )
     return found | _of_clients(properties, CONNECTOR_CLIENTS) | _of_registries(properties)
 
@@ -79,14 +81,14 @@ def _of_clients(properties: Mapping[str, str | None], prefixes: Iterable[str]) -
     for prefix in prefixes:
         verification = f"{prefix}enable.ssl.certificate.verification"
         if _value_of(properties, verification) == "false":
-            found[verification] = InsecureChoice("whoever answers as a broker is believed", ("true",))
+            found[verification] = InsecureChoice("anybody can answer as a broker and is trusted", ("true",))
         identification = f"{prefix}ssl.endpoint.identification.algorithm"
         if _value_of(properties, identification) in ("", "none"):
             reason = "a certificate of any host is taken for the broker's"
             found[identification] = InsecureChoice(reason, ("https",))
         protocol = f"{prefix}security.protocol"
         if _value_of(properties, protocol) == "sasl_plaintext" and _value_of(properties, f"{prefix}sasl.mechanism") == "plain":
-            found[protocol] = InsecureChoice("whoever can read what passes gets the brokers' password", ("SASL_SSL",))
+            found[protocol] = InsecureChoice("anybody who can read the traffic gets the brokers' password", ("SASL_SSL",))
     return found
 
 
@@ -98,7 +100,7 @@ def _of_registries(properties: Mapping[str, str | None]) -> dict[str, InsecureCh
         open_urls = [url for url in urls if url.lower().startswith("http://") and not _is_loopback(_host_of(url))]
         has_login = any(_value_of(properties, f"{prefix}{name}") for name in _REGISTRY_LOGINS) or any("@" in url for url in open_urls)
         if open_urls and has_login:
-            found[key] = InsecureChoice("whoever can read what passes gets the registry's login", ("https://...",))
+            found[key] = InsecureChoice("anybody who can read the traffic gets the registry's login", ("https://...",))
     return found
 
 

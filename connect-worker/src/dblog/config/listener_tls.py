@@ -226,7 +226,7 @@ class ListenerTls:
     def _require_known(self) -> None:
         unknown = sorted(name for name in self.texts if name.startswith("ssl.") and name not in _READ | _JAVA_ONLY)
         if unknown:
-            raise self._wrong(unknown[0], f"is no key of a listener; there are {', '.join(sorted(_READ))}")
+            raise self._wrong(unknown[0], f"is not a key of a listener; there are {', '.join(sorted(_READ))}")
 
     def _file(self, name: str, expected: str) -> NamedFile:
         return NamedFile(f"{self.prefix}{name}", self.texts[name].strip(), expected, for_owner=True)
@@ -260,7 +260,7 @@ class ServerContext(ssl.SSLContext):
         _warn(made.certificate)
         if beside := tls.suites_beside_the_list:
             _log.warning(
-                "suites of TLS 1.3 are spoken beside those that are listed, for they cannot be chosen one by one",
+                "suites of TLS 1.3 stay on beside the listed ones, because they cannot be chosen one by one",
                 suites=", ".join(sorted(beside)),
                 remedy=f"list them too, or keep to TLS 1.2 with {tls.prefix}ssl.enabled.protocols",
             )

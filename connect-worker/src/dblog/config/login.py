@@ -160,7 +160,7 @@ def read_logins(settings: Settings, environment: Mapping[str, str]) -> Logins | 
     except (OSError, UnicodeDecodeError) as e:
         raise _wrong(f"the file {named} cannot be read ({e}); it needs: {_EXAMPLE}") from e
     except JaasError as e:
-        raise _wrong(f"the file {named} is no login configuration: {e}; it needs: {_EXAMPLE}") from e
+        raise _wrong(f"the file {named} is not a login configuration: {e}; it needs: {_EXAMPLE}") from e
     if [module.class_name for module in modules] != [_MODULE] or not modules[0].options.get("file"):
         raise _wrong(f"the file {named} has no entry {_ENTRY} with the one module that this worker has; it needs: {_EXAMPLE}")
     if own:

@@ -173,11 +173,11 @@ def read_regular(path: str, *, within: tuple[Path, ...] = ()) -> bytes:
     therefore looks at the opened file, and opening never blocks.
     """
     if not stat.S_ISREG(Path(path).stat().st_mode):
-        raise ValueError("it is no regular file")
+        raise ValueError("it is not a regular file")
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("it is no regular file")
+            raise ValueError("it is not a regular file")
         if within and not any(Path(f"/proc/self/fd/{descriptor}").readlink().is_relative_to(root.resolve()) for root in within):
             raise ValueError("it lies outside of the folders that are allowed")
         data = bytearray()

@@ -65,7 +65,7 @@ def stored(text: str) -> StoredPassword:
         if not (1 <= ln <= _LN_MAX and 1 <= r <= _R_MAX and 1 <= p <= _P_MAX):
             raise HashError
     except (HashError, binascii.Error):
-        raise HashError("is no hash of a password; make one with: dblog users hash") from None
+        raise HashError("is not a hash of a password; make one with: dblog users hash") from None
     return StoredPassword(digest, salt, ln, r, p)
 
 

@@ -183,7 +183,7 @@ def build_providers(names: tuple[str, ...], properties: Mapping[str, str], *, wi
         given_paths = properties.get(prefix + "param.allowed.paths", "")
         paths = tuple(Path(p.strip()) for p in given_paths.split(",")) if given_paths else ()
         if kind in ("file", "dir") and not all(path.is_absolute() for path in paths):
-            errors[prefix + "param.allowed.paths"] = [f"{given_paths!r} is no list of absolute paths with commas between them"]
+            errors[prefix + "param.allowed.paths"] = [f"{given_paths!r} is not a list of absolute paths with commas between them"]
             continue
         match kind:
             case "file":
@@ -208,7 +208,7 @@ def build_providers(names: tuple[str, ...], properties: Mapping[str, str], *, wi
         ):
             setting, readable = prefix + _LIMITS[kind][0], _LIMITS[kind][1]
             _log.warning(
-                "a config provider without limits: whoever may post a connector can read more than secrets",
+                "a config provider without limits: anybody who may post a connector can read more than secrets",
                 setting=setting,
                 readable=readable,
             )
@@ -313,7 +313,7 @@ def _text(file: NamedFile) -> str:
     try:
         return file.read().decode()
     except UnicodeDecodeError:
-        raise file.unusable("it is no text in UTF-8") from None
+        raise file.unusable("it is not UTF-8 text") from None
 
 
 def _allowed(path: str, allowed: tuple[Path, ...]) -> Path:

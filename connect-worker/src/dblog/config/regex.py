@@ -478,7 +478,7 @@ class _Reader:
             case "x" if self._takes("{"):
                 code = self._number(1, 6, 16)
                 if not self._takes("}") or code > 0x10FFFF:  # noqa: PLR2004  the last of Unicode
-                    raise PatternError("\\x{...} is no character")
+                    raise PatternError("\\x{...} is not a character")
                 return _literal(chr(code))
             case "x":
                 return _literal(chr(self._number(2, 2, 16)))
@@ -527,7 +527,7 @@ class _Reader:
         quoted = self._text[self._at : end] if end >= 0 else self._text[self._at :]
         self._at = end + 2 if end >= 0 else len(self._text)
         if self._sees("*", "+", "?", "{"):  # Java repeats only the last character
-            raise PatternError("what stands between \\Q and \\E cannot be repeated here; put it into a group")
+            raise PatternError("the text between \\Q and \\E cannot be repeated here; put it into a group")
         return _Piece("".join(_literal(char) for char in quoted), len(quoted))
 
     def _quantifier(self) -> str | None:
@@ -627,9 +627,9 @@ def _way(pieces: list[_Piece]) -> _Way:
         ahead = piece.kind != "lookbehind"
         distance = _width(pieces[:number] if ahead else pieces[number + 1 :])
         if distance is None or distance > _REPETITIONS_MAX:
-            where = "in front of a lookahead" if ahead else "behind a lookbehind"
+            where = "before a lookahead" if ahead else "behind a lookbehind"
             remedy = "put it after a fixed beginning, as in shop\\.(?!tmp_).*" if ahead else "put it at the end, as in shop\\..*(?<!_tmp)"
-            raise PatternError(f"what stands {where} has no fixed length, which cannot be used in a pattern here; {remedy}")
+            raise PatternError(f"the part {where} has no fixed length, which cannot be used in a pattern here; {remedy}")
         beside = f"(?s:.{{{distance}}})"
         if piece.kind == "tempered":
             if _width(pieces[number + 1 :]) != 0:

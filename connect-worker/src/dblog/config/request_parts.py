@@ -48,22 +48,24 @@ def check_request_parts(settings: Mapping[str, str], option_prefix: str) -> dict
     errors: dict[str, list[str]] = {}
     token = settings.get("bearer.auth.token")
     if token and not _TOKEN.fullmatch(token):
-        errors["bearer.auth.token"] = ["is no token: it may have visible ASCII characters only, without blanks or a line break at its end"]
+        errors["bearer.auth.token"] = [
+            "is not a token: it may have visible ASCII characters only, without blanks or a line break at its end"
+        ]
     for name, text in settings.items():
         if not name.startswith("request.header."):
             continue
         header = name.removeprefix("request.header.")
         if not _HEADER_NAME.fullmatch(header):
-            errors[name] = ["is no name of an HTTP header: letters, digits and -_.!#$%&'*+^`|~"]
+            errors[name] = ["is not a name of an HTTP header: letters, digits and -_.!#$%&'*+^`|~"]
         elif header.lower() in _FRAMING:
             errors[name] = ["this header is HTTP's own and cannot be given"]
         elif not _HEADER_TEXT.fullmatch(text):
-            errors[name] = ["is no value of an HTTP header: visible ASCII characters, with blanks between them but no line break"]
+            errors[name] = ["is not a value of an HTTP header: visible ASCII characters, with blanks between them but no line break"]
     if host := settings.get("proxy.host"):
         bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
         if not is_host(bare) or (":" in bare) is not host.startswith("["):
-            errors["proxy.host"] = ["is no host name, nor an address (write one of IPv6 in brackets)"]
+            errors["proxy.host"] = ["is neither a host name nor an address (write one of IPv6 in brackets)"]
         port = settings.get("proxy.port", "80")
         if not (port.isascii() and port.isdigit() and len(port) <= len(str(_PORT_MAX)) and 1 <= int(port) <= _PORT_MAX):
-            errors["proxy.port"] = [f"is no port: a number from 1 to {_PORT_MAX}"]
+            errors["proxy.port"] = [f"is not a port: a number from 1 to {_PORT_MAX}"]
     return {option_prefix + name: texts for name, texts in errors.items()}

@@ -85,7 +85,7 @@ def _rule(text: str) -> _Rule:
     name, _, value = (part.strip() for part in "".join(header).partition(":"))
     if action.lower() not in map(str.lower, _ACTIONS) or not name or not value:
         raise ValueError(
-            f"'{text}' is no rule; write one of {', '.join(_ACTIONS)}, then name: value, all in double quotes if it has a comma"
+            f"'{text}' is not a rule; write one of {', '.join(_ACTIONS)}, then name: value, all in double quotes if it has a comma"
         )
     if _NAME.fullmatch(name) is None or _VALUE.fullmatch(value) is None:
         raise ValueError(f"'{text}' has characters that a header cannot have; write ASCII, and no blanks in the name")

@@ -34,7 +34,7 @@ def select_overrides(
     for table in listed:
         database, dot, name = table.partition(".")
         if not (dot and database and name):
-            errors.setdefault(LIST, []).append(f"{table} is no table; write it as {namespace}.table")
+            errors.setdefault(LIST, []).append(f"{table} is not a table; write it as {namespace}.table")
         elif not (given.get(table) or "").strip():
             errors.setdefault(LIST, []).append(
                 f"{table} has no SELECT; give it in {key_of(table)}, such as SELECT * FROM {table} WHERE status = 'open', or take it out of the list"

@@ -19,7 +19,7 @@ def stream_params(text: str | None) -> dict[str, str]:
     for part in filter(None, (part.strip() for part in (text or "").split(";"))):
         name, _, value = (piece.strip() for piece in part.partition("="))
         if name not in _VALUES:
-            why = f"{name} is no option that can be set: dblog sets those of pgoutput by itself, but for origin; remove it from the key"
+            why = f"{name} is not an option that can be set: dblog sets those of pgoutput by itself, but for origin; remove it from the key"
             raise ConfigError({STREAM_PARAMS: [why]})
         if value not in _VALUES[name]:
             raise ConfigError({STREAM_PARAMS: [f"{name} must be one of {', '.join(_VALUES[name])}"]})

@@ -218,7 +218,7 @@ class DumpBook:
         """
         if self.request_of(table) is None:
             return self.changed(self.identity_of(table), lambda dump: dump.dropped(table))
-        fault = f"{table} is not known where the log stands: it was dropped, or its schema could not be followed (the log has the reason)"
+        fault = f"{table} is not known at the log's position: it was dropped, or its schema could not be followed (the log has the reason)"
         return self.changed(self.identity_of(table), lambda dump: _failed(dump, table, fault))
 
     def restarted(self, table: TableId, *, only: Callable[[DumpRequest], bool] | None = None, own_repair: bool = False) -> DumpBook:

@@ -221,7 +221,7 @@ def parse_request(body: object, *, id: str, connector: str, created_ms: int, req
     size = len(json.dumps(request.to_json(), ensure_ascii=False, separators=(",", ":")).encode())
     if size > REQUEST_BYTES_MAX:
         raise DefiniteError(
-            f"The request has {size} bytes, and no more than {REQUEST_BYTES_MAX} are taken; ask for its keys or tables in several dumps"
+            f"The request has {size} bytes, and at most {REQUEST_BYTES_MAX} are allowed; ask for its keys or tables in several dumps"
         )
     return request
 
@@ -411,7 +411,7 @@ class _Reader:
             self.wrong(name, f"it must be a list of {what}, at least one{example and f', such as {example}'}")
             return ()
         if len(value) > most:
-            self.wrong(name, f"it has {len(value)} {what}, and no more than {most} are taken")
+            self.wrong(name, f"it has {len(value)} {what}, and at most {most} are allowed")
             return ()
         if any(len(each) > chars for each in value):
             self.wrong(name, f"one of its {what} has more than {chars} characters")
@@ -428,7 +428,7 @@ class _Reader:
             self.wrong("predicate", 'it must be a JSON object of SQL by pattern, such as {"inventory\\\\.orders": "status = \'open\'"}')
             return {}
         if len(value) > TABLES_MAX or any(len(sql) > PREDICATE_CHARS_MAX for sql in value.values()):
-            self.wrong("predicate", f"no more than {TABLES_MAX} of them are taken, with {PREDICATE_CHARS_MAX} characters each")
+            self.wrong("predicate", f"at most {TABLES_MAX} of them are allowed, with {PREDICATE_CHARS_MAX} characters each")
             return {}
         if any("\0" in sql for sql in value.values()):
             self.wrong("predicate", "one has a NUL character, which no SQL can have; leave it out")
@@ -455,9 +455,7 @@ class _Reader:
             self.wrong("keys", "it must be a list of keys, each a list of values in the order of the table's key, such as [[1], [2]]")
             return None
         if len(value) > KEYS_MAX:
-            self.wrong(
-                "keys", f"it has {len(value)} keys, and no more than {KEYS_MAX} are taken; request several dumps, or use a predicate"
-            )
+            self.wrong("keys", f"it has {len(value)} keys, and at most {KEYS_MAX} are allowed; request several dumps, or use a predicate")
             return None
         if len({len(key) for key in value}) > 1 or len(value[0]) > KEY_COLUMNS_MAX:
             self.wrong(

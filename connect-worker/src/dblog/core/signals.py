@@ -183,7 +183,7 @@ def action_of(signal: Signal) -> Action:
 
 def _data_of(signal: Signal) -> dict[str, Any]:
     if len(signal.data) > DATA_CHARS_MAX:
-        raise SignalError(f"its data has {len(signal.data)} characters, and no more than {DATA_CHARS_MAX} are taken; use several signals")
+        raise SignalError(f"its data has {len(signal.data)} characters, and at most {DATA_CHARS_MAX} are allowed; use several signals")
     if not signal.data.strip():
         return {}
     try:
@@ -218,7 +218,7 @@ def _patterns(data: dict[str, Any]) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or not all(isinstance(each, str) and each.strip() for each in value):
         raise SignalError('data-collections must be a list of patterns, at least one, such as ["shop\\\\.orders"]')
     if len(value) > TABLES_MAX:
-        raise SignalError(f"data-collections has {len(value)} patterns, and no more than {TABLES_MAX} are taken")
+        raise SignalError(f"data-collections has {len(value)} patterns, and at most {TABLES_MAX} are allowed")
     return _usable("data-collections", tuple(each.strip() for each in value))
 
 

@@ -132,7 +132,16 @@ def _steps(changes: tuple[Change, ...], lookup: Callable[[TableId], Table | None
             case DropDatabase(name):
                 steps += [("dropped", t.id, None, t, None) for t in timeline.captured_tables() if t.id.database == name]
             case Unknown(ids, reason):
-                steps += [(f"not understood ({reason}): read from the server when it is met", id_, id_, known(id_), None) for id_ in ids]
+                steps += [
+                    (
+                        f"not understood ({reason}): the table is read from the server when the log reaches the statement",
+                        id_,
+                        id_,
+                        known(id_),
+                        None,
+                    )
+                    for id_ in ids
+                ]
             case _:
                 pass
     return steps

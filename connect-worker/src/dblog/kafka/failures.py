@@ -62,7 +62,7 @@ def explained(line: str, *, answered: bool = True) -> str | None:
     if what.startswith("Disconnected") and state == "UP" and not sasl and not answered:
         other = "SASL_SSL" if tls else "SASL_PLAINTEXT"
         return (
-            f"{at} ends the connection before it answers, as a listener does that wants a login; {given} has none: set {other} with sasl.mechanism and "
+            f"{at} ends the connection before it answers, as a listener that requires a login does; {given} has none: set {other} with sasl.mechanism and "
             "sasl.jaas.config"
         )
     return None

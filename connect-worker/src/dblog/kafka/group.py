@@ -310,7 +310,7 @@ class Membership:
         return self._unread_since_s is not None and lease_clock_s() - self._unread_since_s >= _STALLED_S
 
     def _instead_of(self, stalled: Consumer, settings: Mapping[str, str]) -> Consumer:
-        _log.warning("the reader of the group's leader stood still; a new one reads on", group=self.group, limit_s=_STALLED_S)
+        _log.warning("the reader of the group's leader stalled; a new one continues", group=self.group, limit_s=_STALLED_S)
         self._unread_since_s = None
         stalled.close()
         return Consumer({**settings, "log_level": "2"})

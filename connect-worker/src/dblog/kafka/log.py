@@ -596,9 +596,7 @@ class CompactedLog:
             self._write_on(stalled=f"a record had no answer for {timeout_s:g} s, though the brokers answer")
 
     def _instead_of(self, stuck: Consumer, partitions: list[int]) -> Consumer:
-        _log.warning(
-            "the reader of a topic stood still; a new one reads on", topic=self.topic, partitions=partitions, limit_s=_STANDSTILL_S
-        )
+        _log.warning("the reader of a topic stalled; a new one continues", topic=self.topic, partitions=partitions, limit_s=_STANDSTILL_S)
         consumer = self._new_consumer()
         consumer.assign([TopicPartition(self.topic, partition, offset) for partition, offset in self._reached.items()])
         stuck.close()

@@ -109,7 +109,7 @@ class OtherGroups:
                 return admin.list_groups(timeout=limit_s)
             except KafkaException as e:
                 reason = str(e)
-        _log.warning("it is not known whether another group uses the config topic; this worker goes on", topic=self.topic, reason=reason)
+        _log.warning("cannot find out whether another group uses the config topic; this worker continues", topic=self.topic, reason=reason)
         return []
 
     def _claim(self, found: GroupMetadata) -> Claim | None:

@@ -394,7 +394,7 @@ class RegistryStore:
                 if isinstance(outcome, RegistryError):
                     outcomes[number] = outcome
                 elif not isinstance(outcome, Registered):
-                    raise outcome or AssertionError("whoever has the turn leaves an outcome")
+                    raise outcome or AssertionError("anybody who has the turn leaves an outcome")
                 # Checks what was read back: a program without the fence may have claimed the id or
                 # the version.
                 elif self._known(self._held(wanted.subject), wanted.canonical, wanted.references) == outcome:
@@ -797,7 +797,7 @@ def _definitions(referenced: Mapping[str, Registered]) -> dict[str, Any]:
         try:
             definitions[name] = json.loads(entry.schema)
         except (ValueError, RecursionError) as e:
-            raise RegistryError(42201, f"Schema reference {name} leads to a schema that is no Avro") from e
+            raise RegistryError(42201, f"Schema reference {name} leads to a schema that is not an Avro schema") from e
     return definitions
 
 

@@ -203,7 +203,7 @@ class TopicWriter:
         with self._lock:
             former, self._producer = self._producer, self._new()
         if stalled is not None:
-            _log.warning("the writer of a topic stood still; a new one writes on", topic=self.topic, reason=stalled)
+            _log.warning("the writer of a topic stalled; a new one continues", topic=self.topic, reason=stalled)
         former.purge()
         former.poll(0)
 

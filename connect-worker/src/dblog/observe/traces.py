@@ -93,13 +93,13 @@ class _CountingExporter(SpanExporter):
         if result is SpanExportResult.SUCCESS:
             self._counts.add("exported", len(spans))
             if self._lost:
-                log.info("traces are taken again", spans_lost=self._lost)
+                log.info("the collector accepts traces again", spans_lost=self._lost)
                 self._lost = 0
             return result
         self._counts.add("lost", len(spans))
         if not self._lost:
             log.warning(
-                "traces are not taken, and spans are lost until they are; records are not held up. Check OTEL_EXPORTER_OTLP_ENDPOINT"
+                "the collector does not accept traces; spans are lost until it does, and records are not delayed. Check OTEL_EXPORTER_OTLP_ENDPOINT"
             )
         self._lost += len(spans)
         return result

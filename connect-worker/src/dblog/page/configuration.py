@@ -362,15 +362,15 @@ def pasted(text: str, name: str) -> tuple[str, dict[str, str]]:
     if not text.strip():
         raise bad_request("Paste a configuration: the JSON that Kafka Connect takes, or lines of key=value")
     if len(text) > _TEXT_CHARS_MAX:
-        raise bad_request(f"The text has {len(text)} characters, and no more than {_TEXT_CHARS_MAX} are taken")
+        raise bad_request(f"The text has {len(text)} characters, and at most {_TEXT_CHARS_MAX} are allowed")
     config: Mapping[str, Any]
     if text.lstrip().startswith("{"):
         try:
             body = json.loads(text)
         except ValueError as e:
-            raise bad_request(f"The text begins like JSON and is none: {e}") from e
+            raise bad_request(f"The text begins like JSON but is not valid: {e}") from e
         except RecursionError as e:
-            raise bad_request("The text begins like JSON and is none: it has too many levels") from e
+            raise bad_request("The text begins like JSON but is not valid: it has too many levels") from e
         inner = body.get("config")
         config = inner if isinstance(inner, dict) else body
         given = str(body.get("name") or config.get("name") or "")
@@ -378,13 +378,13 @@ def pasted(text: str, name: str) -> tuple[str, dict[str, str]]:
         try:
             config = parse_properties(text)
         except DblogError as e:
-            raise bad_request(f"The text is no JSON, and no lines of key=value either: {e}") from e
+            raise bad_request(f"The text is neither JSON nor lines of key=value: {e}") from e
         given = config.get("name", "")
     found = name.strip() or given.strip()
     if not found:
         raise bad_request("The connector has no name: type one, or paste one with the configuration")
     if nested := next((key for key, value in config.items() if isinstance(value, dict | list)), None):
-        raise bad_request(f"The value of {nested} is no text; a configuration has one text for each key")
+        raise bad_request(f"The value of {nested} is not a text; a configuration has one text for each key")
     return found, {key: _text(value) for key, value in config.items() if key != "name" and value is not None}
 
 

@@ -56,4 +56,4 @@ def parse_body(data: bytes, *, numbers_as_text: bool = False) -> Any:
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")

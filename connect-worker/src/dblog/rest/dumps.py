@@ -63,7 +63,7 @@ async def create(request: HttpRequest) -> Response:
     data = await request.body()
     if len(data) > REQUEST_BYTES_MAX + _BLANKS_BYTES:
         raise bad_request(
-            f"The request has {len(data)} bytes, and no more than {REQUEST_BYTES_MAX} are taken; ask for its keys or tables in several dumps"
+            f"The request has {len(data)} bytes, and at most {REQUEST_BYTES_MAX} are allowed; ask for its keys or tables in several dumps"
         )
     body, name = parsed(data), segment(request, "connector")
     if isinstance(body, dict) and body.get("predicate"):

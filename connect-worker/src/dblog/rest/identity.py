@@ -84,7 +84,7 @@ _FROM_ELSEWHERE = Principal(
     "anybody from another machine",
     Way.OPEN,
     READING,
-    f"this worker asks for no login, so whoever comes from another machine only reads: configure a login, or add {WITHOUT_LOGIN}=all to the worker's file "
+    f"this worker asks for no login, so clients on other machines may only read: configure a login, or add {WITHOUT_LOGIN}=all to the worker's file "
     "to let everybody in",
 )
 READER = Principal("anybody", Way.OPEN, READING, "this listener only reads")

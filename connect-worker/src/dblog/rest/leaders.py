@@ -26,7 +26,7 @@ def fault_of(leader: str, *, own_url: str, listed: Sequence[str]) -> str | None:
         parts = urlsplit(leader)
         host, port = parts.hostname, str(parts.port or _PORTS.get(parts.scheme, ""))
     except ValueError:
-        return "its address is no URL"
+        return "its address is not a URL"
     if parts.scheme not in _PORTS or not host or "@" in parts.netloc or parts.path.strip("/") or parts.query or parts.fragment:
         return "its address is not the URL of a worker"
     if parts.scheme != "https" and own_url.startswith("https://"):

@@ -38,7 +38,7 @@ async def send(request: HttpRequest) -> Response:
     """
     data = await request.body()
     if len(data) > _BODY_BYTES_MAX:
-        raise bad_request(f"The signal has {len(data)} bytes, and no more than {_BODY_BYTES_MAX} are taken; use several")
+        raise bad_request(f"The signal has {len(data)} bytes, and at most {_BODY_BYTES_MAX} are allowed; use several")
     body, name = parsed(data), segment(request, "connector")
     token = secrets.token_hex(ID_BYTES)
     try:

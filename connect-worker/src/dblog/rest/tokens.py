@@ -218,7 +218,7 @@ class _Keys:
         self.where = url or file or ""
         self._url = url
         if url and (urlsplit(url).scheme != "https" or not urlsplit(url).hostname):
-            raise ConfigError({KEYS_URL: ["must be an https address: whoever changes the keys on their way makes tokens of his own"]})
+            raise ConfigError({KEYS_URL: ["must be an https address: anybody who changes the keys on their way makes tokens of his own"]})
         authorities = settings.text_or_none(AUTHORITIES)
         try:
             self._tls = ssl.create_default_context(cafile=authorities) if url else None
@@ -228,7 +228,7 @@ class _Keys:
             try:
                 self.read()
             except (OSError, ValueError, jwt.PyJWTError) as e:
-                raise ConfigError({KEYS_FILE: [f"the file {file} is no JSON Web Key Set ({type(e).__name__})"]}) from e
+                raise ConfigError({KEYS_FILE: [f"the file {file} is not a JSON Web Key Set ({type(e).__name__})"]}) from e
 
     def read(self) -> dict[str | None, Any]:
         """Return the keys that verify signatures, by their id.

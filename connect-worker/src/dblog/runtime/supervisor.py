@@ -831,7 +831,7 @@ class Supervisor:
         KAFKA_ERRORS.add(error.name())
         reason = why_away(error, self._brokers_away)
         if self._brokers_away is None and reason is not None:
-            log.warning("Kafka is away; records wait in the queue", reason=reason)
+            log.warning("no broker answers; records wait in the queue", reason=reason)
         self._brokers_away = reason
 
     def _send_metrics(self, run: _Run | None) -> None:

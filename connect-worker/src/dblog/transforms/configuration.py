@@ -210,4 +210,4 @@ class _PredicateCheck:
         if str(value).strip() in self.declared:
             return None
         has = f"it has {', '.join(self.declared)}" if self.declared else "it has none"
-        return f"{{value}} is no alias of a predicate in predicates; {has}."
+        return f"{{value}} is not an alias of a predicate in predicates; {has}."

@@ -65,7 +65,7 @@ def parsed(text: str, *, name: str | None, rules: JsonRules) -> tuple[Schema, An
     document = json.loads(text)
     inferred = _schema_of(name, document, rules, 0)
     if inferred is None or inferred.kind is not Kind.STRUCT:
-        raise ValueError("it is no object")
+        raise ValueError("it is not an object")
     value = _Values().of(document, inferred)
     return _known.of(inferred), value
 

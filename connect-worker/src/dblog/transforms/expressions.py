@@ -204,7 +204,7 @@ class _Parser:
     def _member(self, owner: Evaluate, *, safe: bool) -> Evaluate:
         kind, name = self._next()
         if kind != "name":
-            raise ExpressionError(f"{name} is no name of a field")
+            raise ExpressionError(f"{name} is not a name of a field")
         if not self._takes("("):
             return _field(owner, name, safe=safe)
         arguments: list[Evaluate] = []
@@ -438,12 +438,12 @@ def _contains(whole: Item, part: Item) -> bool:
         return any(_equal(one, wanted) for one in value)
     if isinstance(value, dict):
         return wanted in value
-    raise RecordError("the expression looks for a value in something that is no text, list or map")
+    raise RecordError("the expression looks for a value in something that is not a text, list or map")
 
 
 def _number_of(value: Any) -> Any:
     if not _is_number(value):
-        raise RecordError("the expression calculates with something that is no number")
+        raise RecordError("the expression calculates with something that is not a number")
     return value
 
 

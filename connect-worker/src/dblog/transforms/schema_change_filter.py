@@ -38,7 +38,7 @@ class SchemaChangeEventFilter:
 
 def _check(value: Value, _all: Mapping[str, Value]) -> str | None:
     unknown = [kind for kind in (value if isinstance(value, tuple) else ()) if kind not in _KINDS]
-    return f"{unknown[0]} is no kind of change; these are {', '.join(_KINDS)}" if unknown else None
+    return f"{unknown[0]} is not a kind of change; these are {', '.join(_KINDS)}" if unknown else None
 
 
 def _make(settings: Settings, _part: Part) -> SchemaChangeEventFilter:

@@ -218,7 +218,9 @@ def _check_zone(value: Value, _all: Mapping[str, Value]) -> str | None:
 def _check_rules(value: Value, _all: Mapping[str, Value]) -> str | None:
     for rule in value if isinstance(value, tuple) else ():
         if not _RULE.fullmatch(rule) or ":" not in rule:
-            return f"{rule} is no rule of the form source:<table>, topic:<topic> or <table or topic>:<field>, each with or without a field"
+            return (
+                f"{rule} is not a rule of the form source:<table>, topic:<topic> or <table or topic>:<field>, each with or without a field"
+            )
     return None
 
 

@@ -19,10 +19,10 @@ def insecure_choices(settings: Settings) -> dict[str, str]:
     """Return a sentence for each insecure setting, by its key. It contains no secret."""
     found = {}
     if (settings["registry.auth"] or settings["registry.token"]) and any(map(_is_open, settings["registry.url"].split(","))):
-        found["registry.url"] = "whoever can read what passes gets the registry's login; use https://"
+        found["registry.url"] = "anybody who can read the traffic gets the registry's login; use https://"
     kafka: Mapping[str, str] = settings.kafka
     if _value(kafka, _PROTOCOL) == "sasl_plaintext" and _value(kafka, _MECHANISM) == "plain":
-        found[_PROTOCOL] = "whoever can read what passes gets the brokers' password; use SASL_SSL"
+        found[_PROTOCOL] = "anybody who can read the traffic gets the brokers' password; use SASL_SSL"
     if _value(kafka, _IDENTIFICATION) in ("", "none"):
         found[_IDENTIFICATION] = "a certificate of any host is taken for the broker's; use https"
     return found

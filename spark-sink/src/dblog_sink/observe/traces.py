@@ -229,10 +229,10 @@ class _CountingExporter(SpanExporter):
         taken = result is SpanExportResult.SUCCESS
         self._counted("spans", {"result": "exported" if taken else "lost", "spans": len(spans)})
         if taken and self._lost:
-            log.info("traces are taken again; %d spans were lost", self._lost)
+            log.info("the collector accepts traces again; %d spans were lost", self._lost)
         elif not taken and not self._lost:
             log.warning(
-                "traces are not taken, and spans are lost until they are; tables are not held up. Check OTEL_EXPORTER_OTLP_ENDPOINT"
+                "the collector does not accept traces; spans are lost until it does, and tables are not delayed. Check OTEL_EXPORTER_OTLP_ENDPOINT"
             )
         self._lost = 0 if taken else self._lost + len(spans)
         return result

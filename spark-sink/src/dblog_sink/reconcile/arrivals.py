@@ -280,7 +280,7 @@ class Arrivals:
                     own = decoded.where(F.col("m.mode") == VERIFY)
                     marks.append(own.select("m.topic", "m.chunk_id", F.col("m.range_upto").alias("upto"), *_marks(known)))
             if stats.records > records:
-                log.warning("topic %s: %d records are no chunk markers; they are left out", stats.topic, stats.records - records)
+                log.warning("topic %s: %d records are not chunk markers and are left out", stats.topic, stats.records - records)
         read_here = {topic for topic in {row["topic"] for row in found} if reads(self._session, self._settings, topic)}
         found = [row for row in found if row["topic"] in read_here]
         ends_of = self._ends_of(found)

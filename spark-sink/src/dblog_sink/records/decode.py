@@ -496,7 +496,7 @@ def bad_reason(
                     test = f"({test} AND NOT coalesce({absent}, false))"
                 reason = f"column {one.name}: the value has no {one.conversion.type.simpleString()}"
                 if isinstance(one.conversion.type, t.VariantType):
-                    reason += " (it is no JSON, has a key twice, or a number that a variant would change; table.<rule>.json.type=string keeps the text)"
+                    reason += " (it is not JSON, has a key twice, or a number that a variant would change; table.<rule>.json.type=string keeps the text)"
                 elif "string" in one.conversion.type.simpleString():
                     reason += " (a number has more than some 1200 digits, which are not written out)"
                 cases.append(f"WHEN {test} THEN {text_sql(reason)}")

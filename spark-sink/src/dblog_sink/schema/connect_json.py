@@ -88,7 +88,7 @@ def _avro(schema: Mapping[str, Any], name: str) -> Any:
     elif kind == "array":
         made = {"type": "array", "items": _avro(schema["items"], f"{name}.item")}
     elif kind == "map" and schema["keys"]["type"] != "string":
-        msg = f"{name}: a map whose keys are no texts, which JSON has as pairs; use Avro, or leave the column out in the connector"
+        msg = f"{name}: a map whose keys are not texts, which JSON writes as pairs; use Avro, or leave the column out in the connector"
         raise ParkError(msg)
     elif kind == "map":
         made = {"type": "map", "values": _avro(schema["values"], f"{name}.value")}

@@ -211,7 +211,7 @@ def value_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> Envelo
     except DefiniteError as e:
         return Unreadable(f"schema {schema_id}: {e}")
     except _NO_SCHEMA as e:
-        return Unreadable(f"schema {schema_id} is no Avro schema that can be read ({type(e).__name__})")
+        return Unreadable(f"schema {schema_id} is not an Avro schema that can be read ({type(e).__name__})")
     match made:
         case Envelope(json_type=None):
             fault = _avro_fault(made.writer_text, made.reader_text, made.reader_text_with_before, made.position_text)
@@ -241,12 +241,12 @@ def _value_schema(schema_id: int, text: str, reading: Reading) -> Envelope | Not
     try:
         parsed = _parsed(text)
     except connect_json.Malformed:
-        return Unreadable("the value is JSON whose schema is none that Kafka Connect writes")
+        return Unreadable("the value is JSON whose schema is not one that Kafka Connect writes")
     if parsed is None:
         return Unreadable("the value is JSON without its schema; set schemas.enable=true in the converter, or use Avro")
     top, definitions, writer, is_json = parsed
     if not isinstance(top, dict) or top.get("type") != "record":
-        return Unreadable(f"schema {schema_id} is no record: not a Debezium envelope")
+        return Unreadable(f"schema {schema_id} is not a record: not a Debezium envelope")
     if (fault := fault_of(top, definitions)) is not None:
         return Unreadable(f"schema {schema_id} has no columns: {fault}")
     name = _full_name(top)
@@ -341,7 +341,7 @@ def key_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> KeySchem
     except DefiniteError as e:
         return Unreadable(f"key schema {schema_id}: {e}")
     except _NO_SCHEMA as e:
-        return Unreadable(f"key schema {schema_id} is no Avro schema that can be read ({type(e).__name__})")
+        return Unreadable(f"key schema {schema_id} is not an Avro schema that can be read ({type(e).__name__})")
     if not isinstance(made, KeySchema) or made.json_type is not None:
         return made
     fault = _avro_fault(made.writer_text, made.reader_text)
@@ -352,12 +352,12 @@ def _key_schema(schema_id: int, text: str, reading: Reading) -> KeySchema | Unre
     try:
         parsed = _parsed(text)
     except connect_json.Malformed:
-        return Unreadable("the key is JSON whose schema is none that Kafka Connect writes")
+        return Unreadable("the key is JSON whose schema is not one that Kafka Connect writes")
     if parsed is None:
         return Unreadable("the key is JSON without its schema")
     top, definitions, writer, is_json = parsed
     if not isinstance(top, dict) or top.get("type") != "record":
-        return Unreadable(f"key schema {schema_id} is no record: not a Debezium key")
+        return Unreadable(f"key schema {schema_id} is not a record: not a Debezium key")
     if (fault := fault_of(top, definitions)) is not None:
         return Unreadable(f"key schema {schema_id} has no columns: {fault}")
     everything = Reading(column=lambda name: reading.column(name) or name, types=reading.types)
@@ -385,7 +385,7 @@ def members(text: str) -> tuple[list[tuple[str, Any]], Mapping[str, Any]]:
     """
     parsed = _parsed(text)
     if parsed is None or not isinstance(parsed[0], dict) or parsed[0].get("type") != "record":
-        msg = "the schema is no record"
+        msg = "the schema is not a record"
         raise DefiniteError(msg)
     return [(field["name"], field["type"]) for field in parsed[0]["fields"]], parsed[1]
 
@@ -531,7 +531,7 @@ def _plain_type(schema: Any) -> str:
     schema = without_null(schema, where="source")
     plain = str(schema["type"] if isinstance(schema, dict) else schema)
     if plain not in PLAIN_TYPES:
-        msg = "a field of the source block, or one that a transform added, is no text and no number"
+        msg = "a field of the source block, or one that a transform added, is neither a text nor a number"
         raise DefiniteError(msg)
     return plain
 

@@ -290,7 +290,7 @@ def _at_position(position: tuple[int, int] | str) -> Column:
 def _at_gtid(gtid: str) -> Column:
     match = _GTID.fullmatch(gtid)
     if match is None:
-        msg = f"{gtid} is no GTID of one transaction; MySQL writes it uuid:n, MariaDB domain-server-sequence"
+        msg = f"{gtid} is not a GTID of one transaction; MySQL writes it uuid:n, MariaDB domain-server-sequence"
         raise DefiniteError(msg)
     if match["domain"] is not None:
         return _upto(r"^(\d+)-\d+-(\d+)$", match["domain"], int(match["sequence"]))
@@ -306,7 +306,7 @@ def _at_lsn(lsn: int | str) -> Column:
     if isinstance(lsn, str):
         match = _LSN.fullmatch(lsn)
         if match is None and not lsn.isdigit():
-            msg = f"{lsn} is no LSN; write a number, or 16/B374D848"
+            msg = f"{lsn} is not an LSN; write a number, or 16/B374D848"
             raise DefiniteError(msg)
         lsn = int(lsn) if match is None else int(match[1], 16) << 32 | int(match[2], 16)
     return F.col("lsn") <= lsn

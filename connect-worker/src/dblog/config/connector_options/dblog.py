@@ -213,7 +213,7 @@ OUR_OPTIONS = (
     bool_option(
         name="dblog.signals.filters",
         doc=(
-            "If true, a signal may have filters (additional-conditions). They are SQL of whoever may write to "
+            "If true, a signal may have filters (additional-conditions). They are SQL of anybody who may write to "
             "the channel; they run under the connector's account, in a READ ONLY transaction. If false, such "
             "a signal is refused, and dumps that earlier ones began end. An administrator can still give a "
             "predicate to POST /connectors/NAME/dumps."

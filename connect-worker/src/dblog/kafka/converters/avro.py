@@ -105,7 +105,7 @@ class AvroConverter:
             # The message quotes nothing of the schema: any address that a configuration names may
             # have sent it.
             raise DefiniteError(
-                f"subject {subject}: the newest registered schema (id {schema_id}) is no Avro schema; check schema.registry.url, "
+                f"subject {subject}: the newest registered schema (id {schema_id}) is not an Avro schema; check schema.registry.url, "
                 "register a fitting version, or set use.latest.version=false"
             ) from None
         if layout != _layout(text):

@@ -254,7 +254,7 @@ def _check_sources(settings: Mapping[str, str], option_prefix: str) -> None:
     chosen = {**dict.fromkeys(_GENERATED, "value"), **dict(part.partition(":")[::2] for part in named[1:])}
     if unknown := chosen.keys() - _GENERATED.keys():
         raise ConfigError(
-            {option: [f"{', '.join(sorted(unknown))} is no part of an event that has a source; these are {', '.join(_GENERATED)}"]}
+            {option: [f"{', '.join(sorted(unknown))} is not a part of an event that has a source; these are {', '.join(_GENERATED)}"]}
         )
     for part, source in chosen.items():
         switch = _SWITCHES.get(part)

@@ -293,7 +293,7 @@ class ChunkReader:
                     return
                 reason = str(e) if extent.where is None else discreet(e)
                 self._notes.waits(table, reason)
-                log.warning("dump waits until the log has come to the change of its table", table=str(table), reason=reason)
+                log.warning("dump waits until the log reaches the change of its table", table=str(table), reason=reason)
                 if self._shares.lets_others_pass(share):
                     return
                 self._stop.wait(_BACKOFF.delay_s(changes, chance=random.random()))  # noqa: S311 - jitter, no secret
@@ -303,7 +303,7 @@ class ChunkReader:
                 self._progress.fail(table, str(e))
                 return
             except UnknownKeyError:
-                log.info("the table's definition does not hold the key that its dump has come to, it begins again", table=str(table))
+                log.info("the table's definition lacks the key that its dump has reached; the dump begins again", table=str(table))
                 self._progress.change_table(table, lambda d: d.restarted(table))
                 continue
             except RowsMovedError as e:

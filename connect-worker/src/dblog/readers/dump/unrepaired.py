@@ -24,9 +24,9 @@ def warn_of_unrepaired(warnings: StandingWarnings, tables: Iterable[TableId]) ->
     warnings.raise_of_tables(
         KEPT,
         tables,
-        before="rows that were deleted where the log has a gap stay in the lake, of ",
-        after=": a statement has removed rows of these tables which skipped.operations keeps there, and a repair takes both away, so none was ordered. "
-        "Where they may go, request a dump with mode=repair",
+        before="rows that were deleted during the log's gap stay in the lake, of ",
+        after=": skipped.operations also keeps rows there that a statement removed from these tables, and a repair would remove both, so none was ordered. "
+        "If all of them may go, request a dump with mode=repair",
     )
 
 
@@ -46,6 +46,6 @@ def warn_of_left_out(warnings: StandingWarnings, tables: Iterable[TableId]) -> N
         LEFT_OUT,
         tables,
         before="what was changed in ",
-        after=" before the connector began anew is lost: snapshot.include.collection.list leaves these tables out of the dump after a lost position. "
+        after=" before the connector began again is lost: snapshot.include.collection.list leaves these tables out of the dump after a lost position. "
         "Request a dump of them with mode=repair",
     )

@@ -98,7 +98,7 @@ class SignalFile:
         fd = os.open(self._settings.path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(fd, "r+b") as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise OSError(0, "it is no regular file")
+                raise OSError(0, "it is not a regular file")
             data = file.read(BYTES_MAX + 1)
             if len(data) > BYTES_MAX:
                 raise OSError(0, f"it has more than {BYTES_MAX} bytes, and is left as it is; take lines out of it")

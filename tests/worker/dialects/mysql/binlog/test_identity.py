@@ -21,7 +21,7 @@ def known(
         ("a", "binlog.1000000", 4, None),
         ("b", "binlog.000009", 500, "the server is b"),
         ("a", "other.000009", 500, "log files are called other, those read so far binlog"),
-        ("a", "binlog.000004", 9000, "log ends at binlog.000004:9000, in front of binlog.000005:500"),
+        ("a", "binlog.000004", 9000, "log ends at binlog.000004:9000, before binlog.000005:500"),
         ("a", "binlog.000005", 499, "log ends at binlog.000005:499"),
     ],
 )

@@ -120,7 +120,7 @@ def test_any_other_value_is_refused_wherever_it_stands(of: Column, values: list[
     good = right.get(of.type, "a" if of.charset else 1)
 
     for value in values:
-        with pytest.raises(DefiniteError, match="^key 3 has a value for shop.t.k that is none of its type") as raised:
+        with pytest.raises(DefiniteError, match="^key 3 has a value for shop.t.k that does not fit its type") as raised:
             given_keys.check(table, [(good,), (good,), (value,)])
         assert wanted in str(raised.value)
 

@@ -28,8 +28,8 @@ def test_of_a_statement_the_condition_is_taken(statement: str, condition: str | 
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [
-        ("", "it is no SELECT"),
-        ("DELETE FROM shop.orders", "it is no SELECT"),
+        ("", "it is not a SELECT"),
+        ("DELETE FROM shop.orders", "it is not a SELECT"),
         ("SELECT id FROM shop.orders", "it must select all columns by \\*"),
         ("SELECT *, 1 FROM shop.orders", "it must select all columns by \\*"),
         ("SELECT DISTINCT * FROM shop.orders", "it must select all columns by \\*"),

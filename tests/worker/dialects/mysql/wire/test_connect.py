@@ -232,13 +232,13 @@ def test_the_password_is_not_encrypted_with_a_key_that_just_anybody_sends(answer
     [
         pytest.param((b"\xfe",), id="the login of servers before 4.1"),
         pytest.param((b"\xfemysql_old_password\0" + SALT[0],), id="the same by its name"),
-        pytest.param((b"\xfe\xff\xfe\0" + SALT[0],), id="a login method that is no text"),
+        pytest.param((b"\xfe\xff\xfe\0" + SALT[0],), id="a login method that is not a text"),
         pytest.param((b"\x00",), id="half an OK"),
         pytest.param((OK, b"\x00"), id="half an OK to the first statement"),
         pytest.param((OK, b"\xfc"), id="half a number of columns"),
         pytest.param((OK, b"\x01", b"\x03def\xff"), id="half a column"),
         pytest.param((OK, b"\xff"), id="half an error"),
-        pytest.param((b"\xff\x15\x04#28000\xff\xfe",), id="an error that is no text"),
+        pytest.param((b"\xff\x15\x04#28000\xff\xfe",), id="an error that is not a text"),
     ],
 )
 def test_whatever_the_driver_makes_of_bytes_that_no_server_sends_is_a_sentence(answers):
@@ -366,7 +366,7 @@ def test_a_store_that_cannot_be_used_is_named_and_nothing_shows_why_but_the_log(
     assert all(word in text for word in ("PEM", f"{option}.password", "keytool -importkeystore", "regular file", "worker's log"))
     assert len(reasons) == len(paths)
     assert any(reason.startswith("it is a JKS store, which only Java reads; run keytool -importkeystore") for reason in reasons)
-    assert {"it is empty", "it is no regular file", "No such file or directory"} <= set(reasons)
+    assert {"it is empty", "it is not a regular file", "No such file or directory"} <= set(reasons)
 
 
 @pytest.mark.parametrize(("content", "reason"), [("", "it is empty"), ("\n \n", "it is empty"), ("key.pem", "it holds no certificate")])

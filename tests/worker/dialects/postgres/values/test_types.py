@@ -69,7 +69,7 @@ def test_a_mode_that_the_connector_does_not_have_is_refused_by_name(option, valu
 
 @pytest.mark.parametrize("value", ["-1", "two", ""])
 def test_fraction_digits_that_are_no_number_are_refused(value):
-    with pytest.raises(DefiniteError, match=f"money.fraction.digits={value} is no number of digits; use 0 or more"):
+    with pytest.raises(DefiniteError, match=f"money.fraction.digits={value} is not a number of digits; use 0 or more"):
         TypeModes.from_settings({"money.fraction.digits": value})
 
 

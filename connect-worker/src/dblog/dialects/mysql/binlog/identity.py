@@ -52,5 +52,5 @@ def why_other_log(known: KnownLog, now: LogEnd) -> str | None:
         return f"its log files are called {name_now}, those read so far {name}"
     read, end = (file_index(known.file), known.pos), (file_index(now.file), now.pos)
     if end < read:
-        return f"its log ends at {now.file}:{now.pos}, in front of {known.file}:{known.pos}, which was read before"
+        return f"its log ends at {now.file}:{now.pos}, before {known.file}:{known.pos}, which has been read"
     return None

@@ -145,7 +145,7 @@ def _guarded(read: Read, where: str) -> Read:
         try:
             return read(raw)
         except (ArithmeticError, LookupError, ValueError, struct.error) as error:
-            message = f"{where}: the bytes are no value of its type; the known schema does not fit the data, or these are damaged"
+            message = f"{where}: the bytes are not a value of its type; the known schema does not fit the data, or these are damaged"
             raise DefiniteError(message) from error
 
     return guarded

@@ -353,7 +353,7 @@ def watermark_rows(type_code: int, body: bytes, table_map: TableMap) -> list[tup
     """
     if [column.type_code for column in table_map.columns] != [WireType.VARCHAR, WireType.VARCHAR]:
         message = (
-            f"{table_map.table} has been altered and is no watermark table any more; drop it and restart the "
+            f"{table_map.table} has been altered and is not a watermark table any more; drop it and restart the "
             "connector, which creates it again"
         )
         raise DefiniteError(message)

@@ -56,7 +56,7 @@ def check(table: Table, keys: Sequence[Key]) -> None:
         for column, value in zip(columns, key, strict=True):
             if (wanted := _wanted(column, value)) is not None:
                 message = (
-                    f"key {number} has a value for {table.id}.{column.name} that is none of its type ({column.type_text}); give {wanted}"
+                    f"key {number} has a value for {table.id}.{column.name} that does not fit its type ({column.type_text}); give {wanted}"
                 )
                 raise DefiniteError(message)
 

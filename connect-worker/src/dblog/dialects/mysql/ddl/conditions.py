@@ -37,9 +37,9 @@ def fault_of(where: str) -> str | None:
         if token.kind is not Kind.OP:
             continue
         if token.text == ";":
-            return "it has a semicolon, and only one condition is taken"
+            return "it has a semicolon, and only one condition is allowed"
         if token.text == "?":
-            return "it has a question mark outside of a text, for which there is no value"
+            return "it has a question mark outside of a text, and no value for it"
         depth += {"(": 1, ")": -1}.get(token.text, 0)
         if depth < 0:
             return "it closes a bracket that it has not opened"

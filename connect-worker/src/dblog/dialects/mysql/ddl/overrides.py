@@ -98,7 +98,7 @@ def _behind_star(tokens: Sequence[Token]) -> int:
     """
     words = [token.upper if token.kind is Kind.WORD else token.text for token in tokens[:3]]
     if words[:1] != ["SELECT"]:
-        raise _refused("it is no SELECT")
+        raise _refused("it is not a SELECT")
     if words != ["SELECT", "*", "FROM"] or tokens[1].kind is not Kind.OP:
         raise _refused("it must select all columns by * of one table; columns are chosen by column.include.list and column.exclude.list")
     return 3

@@ -242,7 +242,7 @@ def make_indexes(existing: Iterable[Index], definition: Definition, columns: Seq
             listed = (*listed[:-1], end, start)
         unknown = [name for name in listed if name.lower() not in names]
         if unknown:
-            raise NotUnderstood(f"an index names {unknown[0]}, which is no column of the table as we know it")
+            raise NotUnderstood(f"an index names {unknown[0]}, which is not a column of the table as we know it")
         parts = tuple(names[name.lower()] for name in listed)
         if spec.foreign and any(
             tuple(part.lower() for part in index.columns[: len(parts)]) == tuple(p.lower() for p in parts) for index in indexes

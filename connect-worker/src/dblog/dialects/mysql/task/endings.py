@@ -73,7 +73,7 @@ class Endings:
                 if data:
                     heard_s = time.monotonic()
                 if self._stopped() or time.monotonic() - heard_s > SILENCE_MAX_S:
-                    message = f"the transaction that begins at {file}:{pos} did not come to its end"
+                    message = f"the transaction that begins at {file}:{pos} has no end in the log"
                     raise TransientError(message)
         finally:
             connection.close()

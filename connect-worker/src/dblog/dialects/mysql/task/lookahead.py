@@ -97,7 +97,7 @@ class LookAhead:
                 if data:
                     heard_s = time.monotonic()
                 if self._stopped() or time.monotonic() - heard_s > SILENCE_MAX_S:
-                    message = f"the log from {begin.file}:{begin.pos} on did not come to the end that the server had named"
+                    message = f"the log from {begin.file}:{begin.pos} on did not reach the end that the server had reported"
                     raise TransientError(message)
         finally:
             connection.close()

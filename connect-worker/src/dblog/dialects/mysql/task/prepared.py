@@ -159,7 +159,7 @@ class Prepared:
         """Note rows of a captured table that must be read again, which is impossible before the
         commit.
         """
-        assert self._open is not None, "rows of an XA transaction stand between its start and its end"
+        assert self._open is not None, "an XA transaction has rows between its start and its end"
         self._open.unread.add(table)
         self._changed = True
 

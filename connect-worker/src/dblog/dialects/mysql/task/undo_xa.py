@@ -198,7 +198,7 @@ class UndoXa:
         if event.type_code == EventType.XA_PREPARE and xid_of_event(event.body) == xid:
             return True
         if event.file != file or event.type_code == EventType.XA_PREPARE:
-            raise CannotTakeBackError("another transaction stands where it was in the log")
+            raise CannotTakeBackError("another transaction is at its place in the log")
         return False
 
 

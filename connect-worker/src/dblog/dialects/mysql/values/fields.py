@@ -429,7 +429,7 @@ def _point(raw: bytes, where: str) -> dict[str, Any]:
     value = _geometry(raw, where)
     wkb = value["wkb"]
     if len(wkb) != 21 or wkb[0] > 1:  # noqa: PLR2004 - byte order, type, two doubles
-        raise DefiniteError(f"{where}: a value of {len(wkb)} bytes is no WKB point")
+        raise DefiniteError(f"{where}: a value of {len(wkb)} bytes is not a WKB point")
     x, y = unpack_from("<dd" if wkb[0] else ">dd", wkb, 5)
     return {"x": x, "y": y, **value}
 

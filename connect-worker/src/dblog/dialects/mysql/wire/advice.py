@@ -80,7 +80,7 @@ def _too_short(session: Session, kept_s: float | None, data_bytes: int, remedy: 
     if kept_s is None or kept_s >= max(RETENTION_MIN_S, dump_s(data_bytes)):
         return []
     sentence = (
-        f"the server at {session.settings.address} keeps its log for {_hours(kept_s)}: a connector that stands still for longer has to dump all "
+        f"the server at {session.settings.address} keeps its log for {_hours(kept_s)}: a connector that is down for longer has to dump all "
         f"tables again, which takes about {_hours(dump_s(data_bytes))} ({_size(data_bytes)} of rows at {READ_BYTES_PER_S // 1_000_000} MB a second); {remedy}"
     )
     return [cited(sentence, session.facts.flavor, Topic.RETENTION, session.facts.hosting)]
@@ -92,7 +92,7 @@ def _of_size(session: Session) -> list[str]:
         return []
     sentence = (
         f"the server at {session.settings.address} keeps {_size(kept)} of its log at most (max_binlog_total_size, binlog_space_limit), however old: "
-        "a connector that stands still while more is written has to dump all tables again"
+        "a connector that is down while more is written has to dump all tables again"
     )
     return [cited(sentence, session.facts.flavor, Topic.RETENTION, session.facts.hosting)]
 

@@ -453,8 +453,8 @@ class Session:
             case Why.WAITED_IN_VAIN:
                 lag = "" if server.lag_s is None else f", though it reports to be {server.lag_s:.0f} s behind"
                 message = (
-                    f"{at} lacks transactions that were read before: {lacking.text}; {server.receives.value}, and they have not come for "
-                    f"{server.waited_s:.0f} s{lag}: they are not waited for any longer"
+                    f"{at} lacks transactions that were read before: {lacking.text}; {server.receives.value}, and they have not arrived for "
+                    f"{server.waited_s:.0f} s{lag}, so the connector waits no longer"
                 )
                 raise PositionLostError(f"{message}; {LACKING_REMEDY}")
 

@@ -50,7 +50,7 @@ def fault_of(where: str) -> str | None:
         elif part in _QUOTED:
             return "it has quotes that are not closed"
         elif part == ";":
-            return "it has a semicolon, and only one condition is taken"
+            return "it has a semicolon, and only one condition is allowed"
         elif part == "$":
             return "it has a dollar outside of a name and of quotes; write a text as '...'"
         depth += {"(": 1, ")": -1}.get(part, 0)

@@ -38,7 +38,7 @@ def chunk_select(
     ``upto``. Raise RowsMovedError if the bounds are of different files.
     """
     if after is not None and upto is not None and after[0] != upto[0]:
-        message = f"the rows of {table.id} have been written anew, so they are in other places"
+        message = f"the rows of {table.id} have been rewritten, so they are in other places"
         raise RowsMovedError(message)
     conditions = [] if after is None else [f"ctid >= '({int(after[1]) + 1},0)'::pg_catalog.tid"]
     conditions += [] if upto is None else [f"ctid < '({int(upto[1]) + 1},0)'::pg_catalog.tid"]

@@ -49,7 +49,7 @@ def quote_text(text: str) -> str:
     contain.
     """
     if "\0" in text:
-        message = "a text with a zero byte is no value of PostgreSQL"
+        message = "a text with a zero byte is not a value of PostgreSQL"
         raise DefiniteError(message)
     return "'" + text.replace("'", "''") + "'"
 

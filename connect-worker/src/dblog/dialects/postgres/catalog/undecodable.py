@@ -24,15 +24,15 @@ def require_readable_names(table: TableId, columns: Iterable[str]) -> None:
     named = f"{_quoted(table.database)}.{_quoted(table.name)}"
     if not (_is_readable(table.database) and _is_readable(table.name)):
         message = (
-            f"the name of table {_bytes_of(str(table))} is no UTF-8 (the database is in SQL_ASCII), so no topic can have it; {_RUN} ALTER TABLE {named} "
+            f"the name of table {_bytes_of(str(table))} is not valid UTF-8 (the database is in SQL_ASCII), so no topic can have it; {_RUN} ALTER TABLE {named} "
             f"RENAME TO a name in ASCII; {_LEAVE_OUT}"
         )
         raise DefiniteError(message)
     for column in columns:
         if not _is_readable(column):
             message = (
-                f"the name of column {_bytes_of(column)} of {table} is no UTF-8 (the database is in SQL_ASCII), so no record can have it; {_RUN} ALTER TABLE "
-                f"{named} RENAME COLUMN {_quoted(column)} TO a name in ASCII; {_LEAVE_OUT}"
+                f"the name of column {_bytes_of(column)} of {table} is not valid UTF-8 (the database is in SQL_ASCII), so no record can have it; {_RUN} "
+                f"ALTER TABLE {named} RENAME COLUMN {_quoted(column)} TO a name in ASCII; {_LEAVE_OUT}"
             )
             raise DefiniteError(message)
 

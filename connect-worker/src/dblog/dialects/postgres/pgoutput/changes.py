@@ -187,7 +187,7 @@ def rewrites(before: Sequence[Column], after: Sequence[Column]) -> str | None:
     new = [column for column in after if column.name not in old]
     gone = set(old) - {column.name for column in after}
     if new and gone:
-        return f"column {new[0].name} is new where others are gone, so it may be one of them under another name"
+        return f"column {new[0].name} is new and others are gone, so it may be one of them under another name"
     for column in new:
         if column.generated:
             return f"column {column.name} is computed in every row"

@@ -22,7 +22,7 @@ def interruption(before: Table, now: Table) -> str | None:
     if before.published_by and now.published_by and set(before.published_by).isdisjoint(now.published_by):
         return "the publication has it by another entry than before: changes may be in no log that were made in between"
     if before.columns_written_by and now.columns_written_by and set(before.columns_written_by).isdisjoint(now.columns_written_by):
-        return "all of its columns are written anew in the catalog, as where it was a partition for a while: its rows came under the other table's name then"
+        return "all of its columns have new rows in the catalog, as if it had been a partition for a while: its rows then came under the other table's name"
     return None
 
 

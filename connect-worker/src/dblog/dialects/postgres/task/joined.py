@@ -116,12 +116,12 @@ class Joined:
 
     def _reason(self) -> str:
         if not self._is_waiting:
-            return "the log is to come to where the publication had it" if self._ends else ""
-        what = "what was written to it before the publication had it is in no log, so it is read when the transactions are over that were under way then"
+            return "the log must reach the position where the publication had it" if self._ends else ""
+        what = "rows written to it before the publication had it are in no log, so it is read after the transactions under way at that time"
         if self._until:
-            return f"{what}: a standby does not know which tables they write to, so all are waited for that were older than {max(self._until.values())}"
+            return f"{what}: a standby does not know which tables they write to, so all transactions older than {max(self._until.values())} must end first"
         count = len({transaction for _, transaction in self._writers})
-        return f"{what}: {count} still are"
+        return f"{what}: {count} not ended yet"
 
 
 def _is_recovered(transaction: str) -> bool:

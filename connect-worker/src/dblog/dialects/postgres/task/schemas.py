@@ -378,9 +378,7 @@ class PostgresSchemas:
         """
         if not has_other_files(before, now) or not self._connections.live_session().was_rewritten(now):
             return None
-        return (
-            "all of its rows were written as new ones, as where it was unlogged for a while, or a statement has given a column other values"
-        )
+        return "all of its rows were rewritten, because it was unlogged for a while, or a statement has given a column other values"
 
     def _with_unfilled(self, before: Table, now: Table) -> Table:
         """Return the table as it is now, with the partitions noted that were attached since

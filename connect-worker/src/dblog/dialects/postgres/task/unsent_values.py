@@ -158,7 +158,7 @@ class UnsentValues:
             PASSED_ROWS,
             [table],
             before="rows of ",
-            after=" changed while a dump of chosen rows, or one by surrogate_key, read the table, so that it may have passed them over, and the log of "
+            after=" changed while a dump of chosen rows, or one by surrogate_key, read the table. The dump may have missed them, and the log of "
             f"PostgreSQL leaves out their large values. {_NOT_READ}. {_REMEDY}",
         )
 

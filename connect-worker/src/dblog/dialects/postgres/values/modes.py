@@ -64,7 +64,7 @@ class TypeModes:
         _check("interval.handling.mode", self.interval_handling_mode, INTERVAL_MODES)
         _check("event.converting.failure.handling.mode", self.event_converting_failure_handling_mode, CONVERTING_FAILURE_MODES)
         if self.money_fraction_digits < 0:
-            raise DefiniteError(f"money.fraction.digits={self.money_fraction_digits} is no number of digits; use 0 or more")
+            raise DefiniteError(f"money.fraction.digits={self.money_fraction_digits} is not a number of digits; use 0 or more")
         _ = self.placeholder
 
     @classmethod
@@ -86,7 +86,7 @@ class TypeModes:
 
         digits = text("money.fraction.digits", "2")
         if not digits.removeprefix("-").isdecimal():
-            raise DefiniteError(f"money.fraction.digits={digits} is no number of digits; use 0 or more")
+            raise DefiniteError(f"money.fraction.digits={digits} is not a number of digits; use 0 or more")
         placeholder = settings.get("unavailable.value.placeholder")
         return cls(
             time_precision_mode=text("time.precision.mode", "adaptive"),

@@ -48,13 +48,13 @@ def _of_retention(session: Session, slot: str, unread_bytes_min: int) -> Iterato
     kept = session.wire.one(_KEPT_SQL, doing="asking how much log a slot keeps")
     if kept is None:
         yield (
-            f"max_slot_wal_keep_size is -1 at {address}: while the connector stands still, its slot keeps all log, until the disk is full and the server "
+            f"max_slot_wal_keep_size is -1 at {address}: while the connector is down, its slot keeps all log, until the disk is full and the server "
             "stops; watch dblog_task_log_needed_bytes, or give it a bound that lasts for your longest outage: ALTER SYSTEM SET max_slot_wal_keep_size = "
             "'100GB'; SELECT pg_reload_conf();"
         )
     elif kept < KEPT_BYTES_MIN:
         yield (
-            f"max_slot_wal_keep_size is {session.setting('max_slot_wal_keep_size')} at {address}: a connector that stands still while more is written loses "
+            f"max_slot_wal_keep_size is {session.setting('max_slot_wal_keep_size')} at {address}: a connector that is down while more is written loses "
             "its slot and has to dump all tables again; raise it"
         )
     if session.version >= _IDLE_TIMEOUT_SINCE and (idle := session.setting("idle_replication_slot_timeout")) not in (None, "0"):

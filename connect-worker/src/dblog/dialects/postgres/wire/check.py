@@ -191,7 +191,7 @@ def _publication(session: Session, name: str, autocreate: str, tables: Sequence[
         if standby:
             return [
                 (
-                    f"there is no publication {name}, and none can be made at a standby; run at its primary: CREATE PUBLICATION {sql.quote(name)} FOR ALL "
+                    f"there is no publication {name}, and a standby cannot make one; run at its primary: CREATE PUBLICATION {sql.quote(name)} FOR ALL "
                     "TABLES; or FOR TABLE and the names of the tables"
                 )
             ]
@@ -370,8 +370,8 @@ def _absent_signal_tables(session: Session, signal_tables: AbstractSet[TableId])
     absent = sorted(signal_tables - set(session.table_numbers().values())) if signal_tables else []
     return [
         (
-            f"signal.data.collection names {table}, and there is no such table, so no signal of it is heard; run there: CREATE TABLE {sql.quote_table(table)} "
-            "(id VARCHAR(64) PRIMARY KEY, type VARCHAR(32) NOT NULL, data TEXT);"
+            f"signal.data.collection names {table}, and there is no such table, so no signal can come from it; run there: "
+            f"CREATE TABLE {sql.quote_table(table)} (id VARCHAR(64) PRIMARY KEY, type VARCHAR(32) NOT NULL, data TEXT);"
         )
         for table in absent
     ]

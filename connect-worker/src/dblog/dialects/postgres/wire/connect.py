@@ -197,7 +197,7 @@ class PublicationMissingError(DefiniteError):
 
     def __init__(self, text: str) -> None:
         super().__init__(
-            f"{text}: the log is decoded with the publication as it was at each position, so one that is made anew serves from there on only; make it; "
+            f"{text}: the log is decoded with the publication as it was at each position, so a new one serves only from its creation on; make it; "
             f"{LOST_REMEDY}, and drop the slot then (pg_drop_replication_slot)"
         )
 

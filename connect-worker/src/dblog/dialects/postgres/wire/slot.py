@@ -83,7 +83,7 @@ def require_ours(slot: Slot, settings: ConnectSettings) -> None:
         raise DefiniteError(message)
     if slot.wal_status == "lost":
         message = (
-            f"the server has dropped log that the slot {slot.name} needs (max_slot_wal_keep_size, or the slot was invalidated), so changes behind "
+            f"the server has dropped log that the slot {slot.name} needs (max_slot_wal_keep_size, or the slot was invalidated), so changes after "
             f"{lsn_text(slot.confirmed_lsn)} are lost; drop it with SELECT pg_drop_replication_slot('{slot.name}'); {LOST_REMEDY}"
         )
         raise PositionLostError(message)

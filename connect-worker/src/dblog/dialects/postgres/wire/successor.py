@@ -33,7 +33,7 @@ def require_reached(session: Session, at: PostgresProgress) -> None:
         case Answer.WAITS:
             message = (
                 f"the server at {session.settings.address} is a standby that has replayed up to {lsn_text(end)}, and the connector has read up to {at}: "
-                "waiting until it has come there. One that was put back from an old copy, and cannot come there, has to be made anew"
+                "waiting until it gets there. A standby that was restored from an old copy and cannot get there must be made again"
             )
             raise TransientError(message)
         case Answer.LOST:
@@ -79,7 +79,7 @@ def require_same_history(session: Session, progress: PostgresProgress, *, confir
             raise TransientError(message)
         case Answer.LOST if switch is None:
             message = (
-                f"the server at {address} is on timeline {timeline}, which does not follow the offset's timeline {was_timeline}: it is no successor of the "
+                f"the server at {address} is on timeline {timeline}, which does not follow the offset's timeline {was_timeline}: it is not a successor of the "
                 f"server that was read; point the connector at that one, or at its successor; {LOST_REMEDY}"
             )
             raise PositionLostError(message)
