@@ -51,7 +51,17 @@ def main() -> int:
         kinds = [options.only] if options.only else ["binlog", "pgoutput"]
         return max(run(kind, options.cases // len(kinds), options.seed, options.from_case) for kind in kinds)
     if options.rest:
-        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", str(ROOT / "tests" / "worker" / "rest" / "test_hostile.py")]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            "0",
+            "-m",
+            "long",
+            str(ROOT / "tests" / "worker" / "rest" / "test_hostile.py"),
+        ]
         variables = {"DBLOG_FUZZ_CASES": str(options.cases), "DBLOG_FUZZ_SEED": str(options.seed)}
         return subprocess.run(command, env={**os.environ, **variables}, cwd=ROOT, check=False).returncode
     build()

@@ -1,4 +1,6 @@
-"""A thousand hostile requests by seed, beside a client who only wants to know whether the worker is there: it is, within 200 ms, throughout.
+"""Hostile requests by seed, beside a client who only wants to know whether the worker is there: it is, within 200 ms, throughout.
+
+`make test` sends a quarter of them, the long trial a thousand.
 
 A machine that is busy with other tests is late by itself. So each question to the worker is put to a server that does nothing as well, at the same moment; what
 is late there shows nothing of the worker. And where more processes want to run than there are cores, the worker gets its share of one, and the limit grows by that,
@@ -303,7 +305,7 @@ def test_no_request_keeps_the_others_waiting_or_breaks_the_worker(kafka, own_fol
         watcher.stop()
 
         assert faults == []
-        assert watcher.asked > requests // 10
+        assert watcher.asked > requests // 25
         assert watcher.late == []
         assert watcher.resident < RESIDENT_MAX, f"{watcher.resident / 1024 / 1024:.0f} MiB"
         assert worker.healthy()
