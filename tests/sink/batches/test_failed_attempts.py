@@ -6,12 +6,14 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from dblog_sink.batches.failures import Failures
 from dblog_sink.batches.merge_by_batches import MergeByBatches
 from dblog_sink.batches.micro_batch import BatchWriter
 from dblog_sink.batches.schedule import Due, Table
 from dblog_sink.config import job_options
 from dblog_sink.delta.merge import Txn
+from dblog_sink.errors import TransientError
 
 SETTINGS = job_options.parse(
     {"kafka.bootstrap.servers": "b:9092", "topics": "p.a.b,p.a.c", "registry.url": "http://r", "target.path": "/lake"}
@@ -53,6 +55,21 @@ def test_a_merge_that_failed_behind_its_commit_is_not_part_of_the_next_one() -> 
     assert merging.applied == [((-1, 3), 3, False), ((3, 5), 5, True), ((5, 8), 8, False)]
 
 
+def batch_writer(landing: Any = None) -> BatchWriter:
+    """A writer that has nothing but a landing table."""
+    parts: Any = SimpleNamespace(
+        settings=SETTINGS,
+        applier=None,
+        landing=landing,
+        control=None,
+        book=SimpleNamespace(landed=lambda _sequence, _rows: None),
+        progress=None,
+        batch_failures=None,
+    )
+    others: Any = dict.fromkeys(("by_batches", "scheduler", "arrivals", "query_id_of", "topic_ids", "offsets"))
+    return BatchWriter(parts, **others)
+
+
 class LandingTable:
     """A landing table that takes a transaction id once, as Delta does."""
 
@@ -68,20 +85,34 @@ class LandingTable:
 
 def test_a_batch_that_lands_a_table_more_when_it_is_repeated_lands_each_once() -> None:
     landing, raw = LandingTable(), {"p.a.b": 1, "p.a.c": 2}
-    parts: Any = SimpleNamespace(
-        settings=SETTINGS,
-        applier=None,
-        landing=landing,
-        control=None,
-        book=SimpleNamespace(landed=lambda _sequence, _rows: None),
-        progress=None,
-        batch_failures=None,
-    )
-    others: Any = dict.fromkeys(("by_batches", "scheduler", "arrivals", "query_id_of", "topic_ids", "offsets"))
-    writer = BatchWriter(parts, **others)
+    writer = batch_writer(landing)
 
     writer._land(raw, {"p.a.b": 1}, None, 7, "q", Txn("sink/q", 7))  # type: ignore[arg-type]
     for landed in ({"p.a.b"}, {"p.a.b", "p.a.c"}):
         writer._land(raw, raw, frozenset(landed), 7, "q", Txn("sink/q", 7))  # type: ignore[arg-type]
 
     assert landing.rows == raw
+
+
+def test_a_batch_for_which_the_stop_came_while_it_waited_for_its_turn_does_not_begin() -> None:
+    """The stop holds the turn while it ends the threads; a batch that began then would write beside the next process."""
+    writer = batch_writer()
+
+    class Turn:
+        held = False
+
+        def acquire(self, *, timeout: float) -> bool:
+            del timeout
+            writer.stopped.set()
+            self.held = True
+            return True
+
+        def release(self) -> None:
+            self.held = False
+
+    writer.running = turn = Turn()  # type: ignore[assignment]
+
+    with pytest.raises(TransientError, match="the query is being stopped"):
+        writer(None, 0)  # type: ignore[arg-type]  it is not looked at
+
+    assert not turn.held

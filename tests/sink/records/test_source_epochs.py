@@ -7,7 +7,19 @@ import json
 import pytest
 from dblog_sink.errors import DefiniteError
 from dblog_sink.records.decode import SEQ1, SEQ2
-from dblog_sink.records.source_epochs import LoggedRange, LoggedRecord, PartitionLogs, epoch_sql, extended, follow, may_reveal_switch
+from dblog_sink.records.source_epochs import (
+    LoggedRange,
+    LoggedRecord,
+    PartitionLogs,
+    epoch_sql,
+    extended,
+    follow,
+    hand_over,
+    hand_over_all,
+    may_reveal_switch,
+    recreated,
+    seeded,
+)
 from dblog_sink.state.notes import SourceLogs, decoded, encoded
 from dblog_sink.tables import log_follower
 from sink.harness import Record, Sink, change
@@ -105,6 +117,39 @@ def test_late_duplicates_of_a_former_server_keep_its_epoch_and_a_return_to_it_is
     assert follow(known, logged_records((10, 4, 5, 1, None), start=5)) == [], "its files have higher numbers: nothing falls"
     (begun,) = follow(known, logged_records((4, 4, 6, 2, None), start=6))
     assert (begun.epoch, known.epoch_runs) == (2, [(2, 1), (3, 0), (4, 1), (6, 2)])
+
+
+def test_what_a_former_server_sends_late_is_its_own_also_behind_all_that_was_met_of_it() -> None:
+    """Other partitions have its other records. Of the log that is read now it would replace what is younger."""
+    known = PartitionLogs()
+    follow(known, logged_records((9, 10, 1, 1, None), (9, 20, 2, 1, None), (3, 4, 3, 2, None)))
+
+    assert follow(known, logged_records((9, 25, 2, 1, None), start=3)) == []
+    assert known.epoch_runs == [(2, 1), (3, 0)]
+
+
+def test_records_of_a_topic_that_was_made_again_are_of_the_log_that_was_read_last() -> None:
+    known = PartitionLogs()
+    follow(known, logged_records((9, 10, 1, 1, None), (3, 4, 3, 2, None)))
+
+    again = recreated(known, now_ms=7)
+    follow(again, [dumped_by_signal(0, 3, 5, 2)])
+
+    assert (again.epoch, again.epoch_runs, again.recreated_ms) == (1, [(0, 1)], 7)
+    assert "WHEN offset >= 0L THEN" in epoch_sql({0: again})
+
+
+def test_debeziums_records_after_dblogs_are_later_in_every_partition() -> None:
+    partitions = {number: PartitionLogs() for number in (0, 1, 2)}
+    for known in partitions.values():
+        seeded(known, 5)
+
+    assert hand_over(partitions[0], epoch=5, offset=9), "dblog goes on in the epoch that the table has"
+    assert not hand_over(partitions[0], epoch=5, offset=12), "it is known"
+    assert [known.epoch for known in partitions.values()] == [6, 5, 5]
+
+    assert hand_over_all(partitions, 7), "the table's newest row is of an epoch that no partition has shown"
+    assert [known.epoch for known in partitions.values()] == [8, 8, 8]
 
 
 def test_rows_of_a_first_snapshot_show_by_their_time() -> None:
