@@ -29,16 +29,6 @@ _LOGIN = re.compile(r"://[^/@\s]*:[^/@\s]*@")
 """User and password in an address."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One record of the report topic. Key and value are JSON text."""
-
-    key: str
-    value: str
-    facts: str
-    """The value without its time, by which an unchanged record is recognized."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableNow:
     """A table, as far as the job knows it without reading it."""
@@ -55,6 +45,18 @@ class TableNow:
     """True while a thread writes the table."""
     merged_up_to: int | None = None
     """Batch sequence up to which landed rows are in the table. None if none has landed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of the report topic. Key and value are JSON text."""
+
+    key: str
+    value: str
+    state: tuple[TableNow, int] | None
+    """The table and the number of changes to its facts, by which an unchanged record is recognized.
+    None for the record of the job, which is always written.
+    """
 
 
 class Report:
@@ -98,8 +100,12 @@ class Report:
         }
         self._tables: dict[str, dict[str, Any]] = {}
         """Facts of each table by its name."""
-        self._sent: dict[str, str] = {}
-        """Text of the newest record that Kafka has acknowledged, without its time, by key."""
+        self._changes: dict[str, int] = {}
+        """Number of changes to each table's facts."""
+        self._keys: dict[str, str] = {}
+        """Text of the key of each topic's record."""
+        self._sent: dict[str, tuple[TableNow, int] | None] = {}
+        """State of the newest record that Kafka has acknowledged, by key."""
         self._waits: dict[str, int] = {}
         """Number of the call of ``due`` since which a table's record waits, by key."""
         self._calls = 0
@@ -150,6 +156,8 @@ class Report:
                 pass
 
     def _table(self, name: str) -> dict[str, Any]:
+        """Return the facts of a table, which the caller changes."""
+        self._changes[name] = self._changes.get(name, 0) + 1
         return self._tables.setdefault(name, dict(_NOTHING))
 
     def _verified(self, facts: Mapping[str, Any], result: str, at_s: float) -> None:
@@ -177,21 +185,28 @@ class Report:
         """
         with self._turn:
             self._calls += 1
-            changed: list[tuple[int, str, str]] = []
+            changed: list[tuple[int, str, TableNow]] = []
             for one in tables:
-                facts = self._tables.get(one.name)
-                if facts is None and one.parked is None and not one.rows_waiting:
+                if one.name not in self._tables and one.parked is None and not one.rows_waiting:
                     # Nothing is known of it since the start: its record of the run before says more.
                     continue
-                key = _text({**self._key, "topic": one.topic})
-                text = _text(self._table_facts(one, facts or _NOTHING))
-                if self._sent.get(key) != text:
-                    changed.append((self._waits.setdefault(key, self._calls), key, text))
-            changed.sort()
-            job = _text(self._job_facts(tables, snapshot_before, len(changed)))
-        now_ms = _ms(now_s)
-        own = Record(_text({**self._key, "topic": None}), _stamped(job, now_ms), job)
-        return [own, *(Record(key, _stamped(text, now_ms), text) for _, key, text in changed[:limit])]
+                key = self._key_of(one.topic)
+                if self._sent.get(key) != (one, self._changes.get(one.name, 0)):
+                    changed.append((self._waits.setdefault(key, self._calls), key, one))
+            changed.sort(key=lambda each: each[:2])
+            found: list[tuple[str, dict[str, Any], tuple[TableNow, int] | None]] = [
+                (_text({**self._key, "topic": None}), self._job_facts(tables, snapshot_before, len(changed)), None)
+            ]
+            for _, key, one in changed[:limit]:
+                facts = self._table_facts(one, self._tables.get(one.name, _NOTHING))
+                found.append((key, facts, (one, self._changes.get(one.name, 0))))
+            now_ms = _ms(now_s)
+            return [Record(key, _text({"version": VERSION, "at_ms": now_ms, **facts}), state) for key, facts, state in found]
+
+    def _key_of(self, topic: str) -> str:
+        if topic not in self._keys:
+            self._keys[topic] = _text({**self._key, "topic": topic})
+        return self._keys[topic]
 
     def _job_facts(self, tables: Sequence[TableNow], snapshot_before: Mapping[str, Any] | None, changed: int) -> dict[str, Any]:
         busy = sorted(one.name for one in tables if one.busy)
@@ -220,7 +235,7 @@ class Report:
         """Record that Kafka has acknowledged these records, so that they are not written again."""
         with self._turn:
             for one in records:
-                self._sent[one.key] = one.facts
+                self._sent[one.key] = one.state
                 self._waits.pop(one.key, None)
 
 
@@ -238,10 +253,6 @@ _NOTHING: Mapping[str, Any] = {
     "verified": None,
 }
 """Facts of a table of which nothing is known since the start."""
-
-
-def _stamped(facts: str, now_ms: int) -> str:
-    return f'{{"version":{VERSION},"at_ms":{now_ms},{facts[1:]}'
 
 
 def _text(value: Mapping[str, Any]) -> str:
