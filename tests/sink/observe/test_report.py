@@ -90,6 +90,14 @@ def test_a_table_of_which_this_run_knows_nothing_keeps_the_record_of_the_run_bef
     assert len(due(report(), table(1))) == 1
 
 
+def test_a_resumed_table_is_reported_even_if_nothing_was_written_since() -> None:
+    """The command may be obeyed before the first report, and the record of the run before says that it is parked."""
+    made = report()
+    made.take("resumed", {"table": "shop.t1", "topic": "p.shop.t1"}, now_s=2.0)
+
+    assert values(due(made, table(1)))[1]["parked"] is None
+
+
 def test_of_many_tables_those_that_have_waited_longest_come_first_and_none_is_forgotten() -> None:
     made = report()
     tables = [table(number) for number in range(1000)]

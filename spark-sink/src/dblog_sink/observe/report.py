@@ -142,6 +142,9 @@ class Report:
                 self._verified(facts, facts["result"], now_s)
             case "verified_before":
                 self._verified(facts, DIFFERING if any(facts[name] for name in WRONG) else EQUAL, facts["at_s"])
+            case "resumed":
+                # Its record says that it is parked, perhaps that of the run before.
+                self._table(facts["table"])
             case "chunk" if facts["result"] == "short":
                 self._table(facts["table"])["rows_missing"] += facts["missing"]
             case "snapshot":
