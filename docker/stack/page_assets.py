@@ -1,8 +1,8 @@
 """Takes the page's two libraries from npm's registry again, as their lock says: `make page-assets`.
 
 Their files are in the repository, so nobody needs npm to build, install or run the worker. This is
-for whoever changes a version in `lock.json` (its integrity is what `npm view NAME@VERSION
-dist.integrity` prints), and for whoever wants to see that the files are npm's.
+for anybody who changes a version in `lock.json` (its integrity is what `npm view NAME@VERSION
+dist.integrity` prints), and for anybody who wants to see that the files are npm's.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ _EVENT_BYTES_MAX = 8 << 20
 
 
 def kind_of(line: Line) -> str:
-    """Return the kind of event that a line is, or an empty text if it is none."""
+    """Return the kind of event that a line is, or an empty text if it is not an event."""
     if line.logger == _AUDIT:
         return "change"
     for kind, beginnings in KINDS.items():

@@ -117,7 +117,7 @@ class SinkTable:
 
 
 def read_key(key: bytes | None) -> SinkKey | None:
-    """Return the key of a record, or None if it is none of a sink's."""
+    """Return the key of a record, or None if it is not a sink's."""
     found = _object(key, _KEY_BYTES_MAX)
     if found is None:
         return None

@@ -93,7 +93,7 @@ class SinkView:
         """Why the topic cannot be read. Empty while it is."""
 
     def take(self, record: LogRecord) -> None:
-        """Fold one record. Raise UnreadableRecordError for one that is none of a sink's."""
+        """Fold one record. Raise UnreadableRecordError for one that is not a sink's."""
         key = read_key(record.key)
         if key is None:
             raise UnreadableRecordError("its key is not that of a sink's report")

@@ -1,9 +1,9 @@
 """Lets the caches that keep schemas by identity begin again together.
 
-A transform may make a schema of each record's payload. So whoever writes these records decides how
-many schemas there are, and how large they are, while a cache counts its entries alone. The transform
-keeps account of the fields of all of them (``transforms/expanded_json.py``), and once they are too
-many every cache forgets what it has: else one would hold what another has dropped.
+A transform may make a schema of each record's payload. So anybody who writes these records decides
+how many schemas there are, and how large they are, while a cache counts its entries alone. The
+transform keeps account of the fields of all of them (``transforms/expanded_json.py``), and once
+they are too many every cache forgets what it has: else one would hold what another has dropped.
 """
 
 from __future__ import annotations

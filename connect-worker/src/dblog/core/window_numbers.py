@@ -43,7 +43,7 @@ class WindowNumbers:
 
     @property
     def begin_again_further_on(self) -> bool:
-        """True if ``come_to`` may reset the numbers."""
+        """True if numbers were given here, so ``come_to`` with a later position resets them."""
         return self._last > 0
 
     def come_to(self, at: Position) -> None:

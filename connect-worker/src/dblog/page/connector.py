@@ -47,7 +47,7 @@ def facts_of(asked: Asked) -> Facts:
     name = asked.segment("connector")
     found = asked.fleet.facts(asked.services).get(name)
     if found is None and asked.services.herder.configs.view(name) is not None:
-        # It was created a moment ago. Any other name costs nothing: whoever may read can ask for many.
+        # It was created a moment ago. Any other name costs nothing: any reader can ask for many.
         asked.fleet.renew()
         found = asked.fleet.facts(asked.services).get(name)
     if found is None:

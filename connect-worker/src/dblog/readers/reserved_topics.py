@@ -27,8 +27,8 @@ def check_topics(settings: Settings, worker_topics: Mapping[str, str]) -> dict[s
 
 
 def state_topics(settings: Settings) -> dict[str, str]:
-    """Return the topics that only the connector itself, or whoever sends it signals, writes to, each
-    with the option that names it.
+    """Return the topics that only the connector itself, or anybody who sends it signals, writes to,
+    each with the option that names it.
 
     A row that came into one of them would be taken for the connector's state: a table's name or a
     transform may make its topic of what writers of the source choose.

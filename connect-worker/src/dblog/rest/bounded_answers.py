@@ -1,4 +1,4 @@
-"""Reads what another worker answers, up to a bound: whoever is at a leader's address could
+"""Reads what another worker answers, up to a bound: anybody who is at a leader's address could
 otherwise fill this worker's memory.
 """
 

@@ -23,7 +23,7 @@ from dblog.rest.api import Answer, check, json_body, ready, segment
 STATEMENT_CHARACTERS_MAX = 64 * 1024
 """The parser blocks the worker's other threads, about 0.2 s for one statement of this size."""
 SEMICOLONS_MAX = 100
-"""Most semicolons of a text. Each statement builds the table's columns anew, up to 4096 of them."""
+"""Most semicolons of a text. Each statement rebuilds the table's columns, up to 4096 of them."""
 
 
 async def explain(request: HttpRequest) -> Response:

@@ -24,7 +24,7 @@ class Waiting:
         self._ended = asyncio.Event()
 
     def end(self) -> None:
-        """Answer all of them, and all later ones, with 503."""
+        """Answer all waiting requests, and all later ones, with 503."""
         self._ended.set()
         for task in self._tasks:
             task.cancel()

@@ -57,8 +57,8 @@ def expanded(text: str, schema: Schema, *, name: str, rules: JsonRules) -> tuple
 
 
 def parsed(text: str, *, name: str | None, rules: JsonRules) -> tuple[Schema, Any]:
-    """Return the schema and value of a JSON object. Raise ValueError if the text is none, or mixes
-    types in an array.
+    """Return the schema and value of a JSON object. Raise ValueError if the text is not one, or
+    mixes types in an array.
     """
     if text[:1] not in ("{", "["):
         raise ValueError("it begins with neither { nor [")

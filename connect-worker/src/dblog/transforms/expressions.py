@@ -391,7 +391,7 @@ _METHODS: dict[tuple[str, int], Callable[..., Any]] = {
 
 
 def _plain(item: Item) -> Any:
-    """Return the value as it compares: a Decimal as a number."""
+    """Return the value in the form in which it is compared: a Decimal as a number."""
     if item.schema is not None and item.value is not None and is_decimal(item.schema):
         return decimal_of(item.schema, item.value)
     return item.value

@@ -44,7 +44,7 @@ def as_float32(number: float) -> float:
 
 
 def parsed_int(text: str, bits: int) -> int:
-    """Return the integer in a text. Raise ValueError if it is none, or out of range."""
+    """Return the integer in a text. Raise ValueError if it is invalid, or out of range."""
     if not _INTEGER.fullmatch(text) or len(text) > _DIGITS_MAX:
         raise ValueError(f"not a number of {bits} bits")
     number = int(text)
@@ -54,7 +54,7 @@ def parsed_int(text: str, bits: int) -> int:
 
 
 def parsed_float(text: str) -> float:
-    """Return the float in a text. Raise ValueError if it is none."""
+    """Return the float in a text. Raise ValueError if it is invalid."""
     trimmed = text.strip(" \t\n\r\f\v\0")
     if not _FLOAT.fullmatch(trimmed):
         raise ValueError("not a floating-point number")
@@ -62,7 +62,7 @@ def parsed_float(text: str) -> float:
 
 
 def parsed_decimal(text: str) -> Decimal:
-    """Return the decimal number in a text. Raise ValueError if it is none."""
+    """Return the decimal number in a text. Raise ValueError if it is invalid."""
     try:
         number = Decimal(text)
     except InvalidOperation as e:

@@ -99,7 +99,7 @@ class TimezoneConverter:
         return {**struct, **changed} if changed else struct
 
     def _converted(self, block: str, field: Field, value: Any) -> Any:
-        """Return the converted value; None for a field that is no moment."""
+        """Return the converted value; None for a field that is not a moment."""
         name = field.schema.name
         if name is None:
             per_second = _EPOCHS.get(field.name) if block == "source" else None

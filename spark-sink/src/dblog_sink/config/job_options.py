@@ -504,7 +504,7 @@ class Settings:
     def reserved(self, topic: str) -> str | None:
         """Return why the topic's table may not be at its path, or None if it may.
 
-        Names of tables in a source decide paths here.
+        A source chooses the names of its tables, so a path could lead to the sink's own folders.
         """
         spec = self.table(topic)
         for option, own in (("state.path", self.state_path), ("checkpoint.path", self.checkpoint_path)):

@@ -41,7 +41,7 @@ REQUIRED: Mapping[str, str] = {
     "spark.sql.constraintPropagation.enabled": "false",
     # Names and defaults of source columns are part of statements and expressions. In every text
     # that it parses Spark would replace ${env:NAME} by an environment variable, a JVM property or a
-    # setting such as a store's key, so whoever names a column could read it in the lake.
+    # setting such as a store's key, so anybody who names a column could read it in the lake.
     "spark.sql.variable.substitute": "false",
     # Backslashes and quotes of texts are escaped in statements; the rules of Spark 1.6 would change
     # the text.
@@ -254,7 +254,7 @@ def _forget_java(session: SparkSession) -> None:
     """Take the functions that call Java from the session.
 
     A Delta log has expressions: constraints, and those of generated columns. Delta evaluates them
-    at each write, and whoever may write the lake's folder chooses them.
+    at each write, and anybody who may write the lake's folder chooses them.
     """
     functions = session._jsparkSession.sessionState().functionRegistry()  # noqa: SLF001  PySpark has no way to drop one
     identifier: Any = session._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier  # type: ignore[union-attr]  # noqa: SLF001

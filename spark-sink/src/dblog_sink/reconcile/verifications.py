@@ -154,7 +154,7 @@ class Verifications:
             rows.coalesce(1).write.format("delta").mode("append").save(self._verdicts_path)
             if self.whole.get(dump.key) == dump:
                 del self.whole[dump.key]
-        # Whoever asked for the dump waits for the report, not for the deletion.
+        # Anybody who asked for the dump waits for the report, not for the deletion.
         self.report(dump, verdict)
         if last:
             with self._turn:

@@ -1,7 +1,7 @@
 """Checks a schema against Avro's rules for names and types. Pure.
 
 Spark's Avro parses the schema text of a plan and refuses one that breaks the rules, with an error
-of Java that fails the whole batch. Whoever writes a topic chooses its schemas, so the rules are
+of Java that fails the whole batch. Anybody who writes a topic chooses its schemas, so the rules are
 checked before a schema becomes part of a plan. Source: the Avro specification, "Schema
 Declaration" and "Names", as ``org.apache.avro.Schema`` applies them in version 1.12.
 """

@@ -1,6 +1,6 @@
 """Sends HTTP requests to an untrusted server, with a deadline for the whole response.
 
-The timeout of Python's client begins anew with each byte. A server that sends its head a byte at a
+The timeout of Python's client starts again with each byte. A server that sends its head a byte at a
 time would hold the job for ever, without a line in the log.
 """
 

@@ -1,7 +1,7 @@
 """Recognizes SQL of literals, as ``types.sql_literal`` writes a column's default. Pure.
 
 The SQL of a default is kept in a property of its Delta table and is part of later statements.
-Whoever may write the lake's folder can put any property there, and SQL of Spark calls Java and
+Anybody who may write the lake's folder can put any property there, and SQL of Spark calls Java and
 reads files with the sink's rights. So only this SQL is taken back: texts, numbers, and the
 functions with which the sink converts them. It names no column, table or file, and no function
 beside these.

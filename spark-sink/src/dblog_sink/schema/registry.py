@@ -74,7 +74,7 @@ class UnreadableSchemaError(DefiniteError):
 class _Patience:
     """The seconds that may be waited for unknown ids, all of them together.
 
-    Whoever writes a topic may put any number into a record, so a wait for each would hold every
+    Anybody who writes a topic may put any number into a record, so a wait for each would hold every
     table up for as long as he likes. What was waited comes back at a tenth of the clock's pace.
     """
 

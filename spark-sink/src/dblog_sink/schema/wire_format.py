@@ -32,7 +32,7 @@ TOO_MANY = b"\xfe"
 """Schema id that stands for all of a topic that has more than ``SCHEMAS_MAX``."""
 SCHEMAS_MAX = 1000
 """Most schema ids of one topic in a batch, of keys and of values each. Each is asked for and has a
-part of the plan, and whoever writes a topic may put any number into a record.
+part of the plan, and anybody who writes a topic may put any number into a record.
 """
 _OWN_HISTORY_KEY = r'^\{"dblog":[0-9]+,"server":"'
 _DEBEZIUM_HISTORY = r'^\{\s*"source"\s*:\s*\{[^{}]*\}\s*,\s*"position"\s*:'
@@ -42,7 +42,8 @@ _BRACE = b"{"[0]
 def schema_id(column: str) -> Column:
     """Return the schema ids of the records in a binary column; NULL for a Kafka tombstone.
 
-    Records in another format share one: whoever writes a topic could give each its own beginning.
+    Records in another format share one: anybody who writes a topic could give each its own
+    beginning.
     """
     digest = f"concat(X'7B', substring(unhex(md5(CAST({_part(column)} AS BINARY))), 1, 4))"
     framed = f"substring({column}, 1, 1) = X'00' AND length({column}) >= {SCHEMA_ID_BYTES}"

@@ -527,7 +527,7 @@ def _require_kinds(source: Mapping[str, Any], *, where: str) -> None:
 
 
 def _plain_type(schema: Any) -> str:
-    """Return the type of a field that is no struct. Raise DefiniteError for one that is."""
+    """Return the type of a field. Raise DefiniteError for a struct."""
     schema = without_null(schema, where="source")
     plain = str(schema["type"] if isinstance(schema, dict) else schema)
     if plain not in PLAIN_TYPES:

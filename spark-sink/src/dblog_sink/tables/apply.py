@@ -445,7 +445,7 @@ class Applier:
         found = self._settings.table(topic)
         if found is None:
             msg = f"topic {topic} holds rows of a table but its name does not match topics.name; set topics.name, or exclude it with topics.exclude"
-            # A ParkError, because whoever names a table in the source names the topic.
+            # A ParkError, because anybody who names a table in the source names the topic.
             raise ParkError(msg)
         return found
 

@@ -46,7 +46,7 @@ class Converter(Protocol):
 
 
 class WithoutRegistry:
-    """The parts of a converter that asks no registry and writes nothing in front of a record."""
+    """The parts of a converter that asks no registry and writes nothing before a record."""
 
     is_avro = False
     writes_structs = False

@@ -29,7 +29,7 @@ ENCODINGS = {
     "UTF-16BE": ("utf-16-be", b""),
     "UTF-16LE": ("utf-16-le", b""),
 }
-"""Java's names of character sets, with Python's name and the mark in front of each text."""
+"""Java's names of character sets, with Python's name and the mark before each text."""
 _JAVA_OBJECTS = frozenset({DATE, TIME, TIMESTAMP, DECIMAL})
 """Schemas whose values Connect holds as a java.util.Date or a BigDecimal, which are no numbers or
 bytes to a converter.

@@ -387,7 +387,8 @@ class OpenWindows:
         return self._resets.get((table, None), 0) + self._resets.get((table, lane), 0)
 
     def _is_open(self, table: TableId, lane: int) -> bool:
-        """Return True if a window of the lane is open or has not advanced the frontier. The lock is
-        held.
+        """Return True if a window of the lane is open, or has closed with rows that have not left.
+
+        The lock is held.
         """
         return self._windows.open_of(table, lane) > 0 or self._closed.of(table, lane) > 0

@@ -108,7 +108,7 @@ class Watch:
         return None if self.state is None else self._race
 
     def run(self) -> None:
-        """Ask until the task stops."""
+        """Ask the server at intervals until the task stops."""
         try:
             while not self._stopped.is_set():
                 self._stopped.wait(self._look())

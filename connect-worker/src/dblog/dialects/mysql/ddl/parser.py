@@ -145,8 +145,8 @@ class _Statement:
             self._skip_statement()
             return (Unknown(tuple(dict.fromkeys(self.named)), "nested too deeply"),)
         except (ArithmeticError, LookupError, ValueError) as e:
-            # Whoever may create a table may give it a number of any length, or a text that is no
-            # character of its charset, and servers take most of these.
+            # Anybody who may create a table may give it a number of any length, or a text that is
+            # no character of its charset, and servers take most of these.
             self._skip_statement()
             return (Unknown(tuple(dict.fromkeys(self.named)), f"a literal that cannot be read ({type(e).__name__})"),)
         return changes

@@ -166,7 +166,7 @@ def _string(column: ColumnPlan, text: str) -> bytes:
 
 
 def _fraction(digits: str, fsp: int) -> bytes:
-    """Return the microseconds in the bytes that the type has for them, two decimal digits a byte."""
+    """Return the fraction of a second as a big-endian integer of ``(fsp + 1) // 2`` bytes."""
     size = (fsp + 1) // 2
     return int("0" + digits.ljust(6, "0")[: 2 * size]).to_bytes(size, "big")
 
