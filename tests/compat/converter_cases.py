@@ -202,6 +202,6 @@ CASES = (
 ACCEPTED: dict[str, str] = {
     r"^CloudEvents.*, (value of |subject shop\.sales)": "a source block without a position: the peer's field names are not the test's; whole ones are events of connectors",
     r"^AvroConverter .*(without schema|plain-)": "a value without a schema: the peer has an Avro record that may be anything, here it is an error",
-    r"^(StringConverter|BinaryData.*StringConverter).*, (bytes|maybe bytes|row|value of )": "bytes in a text: the peer writes the address of a Java object, here they are base64",
+    r"^(StringConverter|BinaryData.*StringConverter).*, (bytes|maybe bytes|row|value of |event of )": "bytes in a text: the peer writes the address of a Java object, here they are base64",
 }
 """What is meant to differ: a pattern of the converter and the part, and the reason."""
