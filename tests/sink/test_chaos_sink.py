@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from sink import chaos
+from sink.topics import KINDS, Course
+from support.registry_server import RegistryServer
 
 
 @pytest.mark.long
@@ -15,6 +18,15 @@ def test_the_table_is_what_the_model_expects_whatever_the_seed_does_to_it(
     spark: SparkSession, tmp_path: Path, seed: int, happened: list[str]
 ) -> None:
     assert chaos.run(spark, seed, tmp_path) == happened
+
+
+def test_a_dump_after_a_topic_was_compacted_has_offsets_of_its_own() -> None:
+    compacted = next(kind for kind in KINDS if kind.compacted)
+    with RegistryServer() as registry:
+        course = Course(compacted, "mirror", 9028, registry, count=chaos.UNIVERSES, batches=chaos.BATCHES)
+        last = {record.partition: record.offset or 0 for batch in course.batches for record in batch}
+
+        assert all((record.offset or 0) > last[record.partition] for record in course.dumped_again(random.Random(1)))
 
 
 SHOWN = {
