@@ -44,7 +44,7 @@ WAITS_MAX = 3000
 ECHOES = 0.2
 """How often a revision of a request is heard of once more behind the next one."""
 NOTHING_MATCHES = "no captured table matches"
-WENT = ("was dropped", "is not known where the log stands", "is not captured any more")
+WENT = ("was dropped", "is not known at the log's position", "is not captured any more")
 FORGOTTEN = "has no key and changed "
 """The one reason for which a table's dump may fail here,"""
 NOT_BY_KEY = "has no key, and the mode verify finds rows by their keys"

@@ -53,7 +53,7 @@ PASSWORDS = {f"producer.override.password{number}": f"word{number}" for number i
     [
         (PASSWORDS, "at most 5000 are allowed"),
         ({"database.initial.statements": "".join(f"token=t{number};" for number in range(50_000))}, "secrets, and no more than 2000"),
-        ({"table.include.list": "a," * 1_500_000}, "characters, and no more than 2097152"),
+        ({"table.include.list": "a," * 1_500_000}, "characters, and at most 2097152"),
     ],
 )
 def test_a_configuration_whose_check_would_hold_up_all_others_is_refused_at_once(config, reason):  # number 11

@@ -44,7 +44,7 @@ def test_a_pipe_that_took_a_files_place_between_two_looks_is_not_waited_for(tmp_
     regular = Path(__file__).stat()
     monkeypatch.setattr(Path, "stat", lambda _path: regular)
 
-    with pytest.raises(ValueError, match="no regular file"):
+    with pytest.raises(ValueError, match="not a regular file"):
         named_files.read_regular(str(tmp_path / "pipe"))
 
 

@@ -222,7 +222,7 @@ def test_an_unknown_table_ends_in_the_dump_that_it_is_read_for_and_in_no_other()
     assert requested.own is book.own
     one = requested.requests.get("1")
     assert one is not None
-    assert "is not known where the log stands" in (one.dump.over[T].fault or "")
+    assert "is not known at the log's position" in (one.dump.over[T].fault or "")
     own = book.not_known(T)
     assert own.requests is book.requests
     assert own.own is not None

@@ -180,7 +180,7 @@ def test_a_secret_key_in_the_issuers_set_is_left_out(tmp_path):
         ({}, "dblog.rest.oidc.jwks.url", "is needed"),
         ({"dblog_rest_oidc_jwks_url": "http://login.example/keys"}, "dblog.rest.oidc.jwks.url", "https"),
         ({"dblog_rest_oidc_jwks_url": "file:///etc/passwd"}, "dblog.rest.oidc.jwks.url", "https"),
-        ({"dblog_rest_oidc_jwks_file": "/nowhere"}, "dblog.rest.oidc.jwks.file", "no JSON Web Key Set"),
+        ({"dblog_rest_oidc_jwks_file": "/nowhere"}, "dblog.rest.oidc.jwks.file", "not a JSON Web Key Set"),
         ({"dblog_rest_oidc_algorithms": "none"}, "dblog.rest.oidc.algorithms", "must be one of"),
         ({"dblog_rest_oidc_algorithms": "RS256,HS256"}, "dblog.rest.oidc.algorithms", "must be one of"),
     ],
