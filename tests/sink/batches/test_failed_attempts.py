@@ -94,6 +94,21 @@ def test_a_batch_that_lands_a_table_more_when_it_is_repeated_lands_each_once() -
     assert landing.rows == raw
 
 
+@pytest.mark.parametrize("written", [False, True])
+def test_records_of_a_table_that_its_batch_parks_land_and_wait_unless_the_table_has_them(written: bool) -> None:
+    """What lands and waits for nobody is dropped with its group of batches."""
+    landing, waits, parked = LandingTable(), Counter[str](), dict[str, str]()
+    writer = batch_writer(landing)
+    writer._applier = SimpleNamespace(is_written=lambda _topic, _txn: written)  # type: ignore[assignment]
+    writer._book = SimpleNamespace(landed=lambda _sequence, rows: waits.update(rows), park=parked.__setitem__)  # type: ignore[assignment]
+    stats: Any = SimpleNamespace(topic="p.a.b", records=3)
+
+    writer._park({"p.a.b": 3}, stats, OSError("no place\nat all"), 7, "q", Txn("sink/q", 7))  # type: ignore[arg-type]
+
+    assert landing.rows == waits == ({} if written else {"p.a.b": 3})
+    assert parked == {"p.a.b": "no place"}
+
+
 def test_a_batch_for_which_the_stop_came_while_it_waited_for_its_turn_does_not_begin() -> None:
     """The stop holds the turn while it ends the threads; a batch that began then would write beside the next process."""
     writer = batch_writer()
