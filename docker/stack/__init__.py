@@ -14,6 +14,7 @@ exists.
 
 from stack.debezium import Debezium
 from stack.errors import StackError, Unavailable
+from stack.image_registry import ImageRegistry
 from stack.kafka import Kafka
 from stack.mariadb import MariaDb
 from stack.mysql import MySql
@@ -28,6 +29,7 @@ __all__ = [
     "BRIEF_JVM",
     "Debezium",
     "GuardedProcess",
+    "ImageRegistry",
     "Kafka",
     "MariaDb",
     "MySql",
