@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long test-day alerts-test lint measure audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink sink-month chaos bench bench-peer bench-before bench-tables bench-transforms bench-table bench-sink fuzz sim sim-mutations images images-save images-lock page-assets images-test dist compare-peer compare-way-back compare-signals compare-transforms compare-converters fresh-machine-test kubernetes-test bench-transaction chart chart-lint docs docs-serve clean
+.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long test-day alerts-test lint measure audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink sink-month chaos bench bench-peer bench-before bench-tables bench-transforms bench-table bench-sink fuzz sim sim-mutations images images-save images-lock page-assets images-test release release-key publish dist compare-peer compare-way-back compare-signals compare-transforms compare-converters fresh-machine-test kubernetes-test bench-transaction chart chart-lint docs docs-serve clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -47,6 +47,9 @@ help:
 	@echo '  make page-assets                   the two libraries of the web page taken from npm again, as their lock says'
 	@echo '  make dist                          wheels, source archives and the code for spark-submit in build/dist'
 	@echo '  make chart                         the chart: reference and schema made from its values, linted by both Helms, packed into build/dist'
+	@echo '  make release-key KEY=dblog.key     a key pair that signs releases: dblog.key, and dblog.pub for those who verify'
+	@echo '  make release VERSION=1.4.0 KEY=dblog.key [REGISTRY=host/path]   images, chart and wheels of the commit, described and signed, in build/release'
+	@echo '  make publish REGISTRY=host/path [VERSION=1.4.0]   images and chart to a registry; prints the two commands that verify and install them'
 	@echo '  make docs                          the documentation as a site in build/docs; its links checked'
 	@echo '  make docs-serve [ADDRESS=127.0.0.1:8000]   the same, served on this machine alone'
 	@echo
@@ -154,7 +157,7 @@ lint: setup
 	@status=0; \
 	echo 'ruff check'; $(BIN)/ruff check --quiet . || status=1; \
 	echo 'ruff format'; $(BIN)/ruff format --check --output-format concise . || status=1; \
-	echo mypy; $(BIN)/mypy $(addprefix --package ,dblog dblog_sink stack demo images handbook) || status=1; \
+	echo mypy; $(BIN)/mypy $(addprefix --package ,dblog dblog_sink stack demo images handbook release) || status=1; \
 	echo 'import contracts'; $(BIN)/lint-imports --no-logo --config .importlinter || status=1; \
 	exit $$status
 
@@ -269,6 +272,20 @@ images-test:
 # What others install: wheels, source archives, and the sink's code for spark-submit, in build/dist.
 dist: setup
 	@$(BIN)/python docker/dist.py
+
+# See docs/releasing.md. A login comes from the environment or from docker's file, never from here.
+release-key: setup
+	@if [ -z '$(KEY)' ]; then echo 'which file? make release-key KEY=dblog.key' >&2; exit 2; fi
+	@PYTHONPATH=$(CURDIR)/docker $(BIN)/python -m release key '$(KEY)'
+
+release: setup
+	@if [ -z '$(VERSION)' ]; then echo 'which version? make release VERSION=1.4.0 KEY=dblog.key' >&2; exit 2; fi
+	@if [ -z '$(KEY)' ]; then echo 'a release is signed: by which key? make release VERSION=$(VERSION) KEY=dblog.key; make release-key KEY=dblog.key makes one' >&2; exit 2; fi
+	@PYTHONPATH=$(CURDIR)/docker $(BIN)/python -m release make '$(VERSION)' --key '$(KEY)' --registry '$(REGISTRY)'
+
+publish: setup
+	@if [ -z '$(REGISTRY)' ]; then echo 'to which registry? make publish REGISTRY=ghcr.io/example/dblog' >&2; exit 2; fi
+	@PYTHONPATH=$(CURDIR)/docker $(BIN)/python -m release publish '$(REGISTRY)' --version '$(VERSION)' $(if $(TRUST),--trust '$(TRUST)')
 
 # Minutes, not part of the tests: three servers, six to eight sets of options each.
 compare-peer: setup
