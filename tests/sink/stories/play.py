@@ -97,6 +97,10 @@ class Play:
 
         self.surely(attempt)
 
+    def unpark(self, topic: str) -> None:
+        """Resume a table that is parked, again after a kill in it."""
+        self.surely(lambda: self.sink.book.unpark(topic))
+
     def close(self) -> None:
         """Let go of what the sink holds, whatever happened."""
         self._kills.clear()

@@ -41,7 +41,7 @@ def one_name(play: Play) -> None:
     play.sure(not missed, f"tables that nobody vacuums or claims: {sorted(missed)}")
     play.sure(set(sink.book.parked()) == ({tables[parked].topic} if parked else set()), f"parked: {sink.book.parked()}")
     if parked is not None:
-        sink.book.unpark(tables[parked].topic)
+        play.unpark(tables[parked].topic)
         play.merged()
     for one in sources:
         frame = sink.spark.read.format("delta").load(paths[one])
@@ -83,7 +83,7 @@ def parked(play: Play) -> None:
     landed = sink.spark.read.format("delta").load(f"{sink.base}/_dblog/landing").where(f"sequence_group % {1 << 32} < {group - 1}")
     others = {row[0] for row in landed.select("topic").distinct().collect()} - {tables[0].topic}
     play.sure(not others, f"rows that nobody waits for are still landed: of {sorted(others)}")
-    sink.book.unpark(tables[0].topic)
+    play.unpark(tables[0].topic)
     play.merged()
     for table, its in zip(tables, rows, strict=True):
         play.expect(table, [{"id": key, "v": v} for key, v in its.items()])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import dblog
 import pytest
+from dblog.config import worker_options
 from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS, POSTGRES_OPTIONS
 from dblog.config.converter_options import CONVERTER_OPTIONS
 from dblog.config.framework import FRAMEWORK_OPTIONS
@@ -18,6 +19,8 @@ DECLARATIONS = ("config/connector_options/", "config/converter_options.py", "con
 ALL = (*CONVERTER_OPTIONS, *WORKER_OPTIONS, *FRAMEWORK_OPTIONS, *MYSQL_OPTIONS, *MARIADB_OPTIONS)
 OPTIONS = {option.name: option for option in ALL}
 OF_POSTGRES = {option.name: option for option in POSTGRES_OPTIONS}
+NAMED = {name: key for name, key in vars(worker_options).items() if name.isupper() and isinstance(key, str)}
+"""Keys of the worker's options that other modules read by the name of a constant."""
 OF_BINLOGS = ("dialects/mysql/", "dialects/mariadb/")
 CHARACTERS_MIN = 8
 """Of an f-string's fixed parts: a shorter one would match any key."""
@@ -34,6 +37,8 @@ def keys_read(*outside: str) -> tuple[set[str], list[re.Pattern[str]]]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 texts.add(node.value)
+            elif isinstance(node, ast.Name) and node.id in NAMED:
+                texts.add(NAMED[node.id])
             elif isinstance(node, ast.JoinedStr):
                 fixed = [part.value for part in node.values if isinstance(part, ast.Constant)]
                 if sum(map(len, fixed)) >= CHARACTERS_MIN:

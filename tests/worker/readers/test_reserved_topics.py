@@ -55,13 +55,14 @@ OF_HISTORY = [
 ]
 
 
-def test_a_worker_has_five_topics_of_its_own():
+def test_a_worker_has_six_topics_of_its_own():
     assert OWN == {
         "own-configs": "config.storage.topic",
         "own-offsets": "offset.storage.topic",
         "own-status": "status.storage.topic",
         "own-configs-dumps": "dblog.dumps.storage.topic",
         "own-c-schemas": "dblog.registry.topic",
+        "__dblog-sinks": "dblog.sinks.topic",
     }
     assert "" not in own_topics(read_worker_config({**WORKER, "dblog.dumps.storage.topic": ""}).settings)
 
