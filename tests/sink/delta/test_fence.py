@@ -282,7 +282,6 @@ def test_a_control_table_that_was_lost_locks_nobody_out_and_lets_no_former_sink_
         held.delete("id = 1")
 
 
-@pytest.mark.long
 def test_a_running_job_stops_when_another_sink_has_taken_over_and_merges_nothing_more(
     spark: SparkSession, kafka: Kafka, registry: RegistryServer, tmp_path: Path
 ) -> None:

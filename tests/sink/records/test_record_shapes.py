@@ -182,8 +182,7 @@ def test_columns_of_the_row_may_be_the_key_and_an_update_of_them_moves_the_row(s
     sink.spark.sql("DROP TABLE lake_shop.t")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("mode", ["mirror", "history"])
+@pytest.mark.parametrize("mode", ["mirror", pytest.param("history", marks=pytest.mark.long)])
 def test_rows_that_exchange_columns_of_the_row_that_are_the_key_are_all_there(sink: Sink, registry: RegistryServer, mode: str) -> None:
     sink.settings |= {"table.t.match": ".*", "table.t.keys": "k", "table.t.mode": mode, "table.t.evolution": "ignore"}
     columns: list[tuple[str, Any]] = [("k", "int"), ("v", ["null", "string"])]
