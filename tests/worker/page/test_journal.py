@@ -33,6 +33,12 @@ def test_a_line_is_an_event_of_one_kind_or_none(found, kind):
     assert kind_of(found) == kind
 
 
+def test_a_name_begins_no_line_and_moves_no_cursor():  # number 35 of the worker's safety
+    made = line_of({"event": "table parked", "table": "a.b\n2026-11-30 ERROR forged\x1b[2J\u2028x", "exception": "Traceback\n  File"}, str)
+
+    assert made.text == "table parked table=a.b\n    2026-11-30 ERROR forged\\u001b[2J\\u2028x\n    Traceback\n      File"
+
+
 def test_lines_are_kept_by_connector_and_the_oldest_give_way():
     lines = ConnectorLines(bytes_each=1500, bytes_max=4000)
     for number in range(50):
@@ -94,7 +100,7 @@ def test_a_line_has_the_fields_and_the_trace_of_its_event_without_secrets():
         "exception": "Trace hunter2",
     }
 
-    assert line_of(event, lambda text: text.replace("hunter2", "[hidden]")) == Line("t", "error", "l", "it failed rows=3\nTrace [hidden]")
+    assert line_of(event, lambda text: text.replace("hunter2", "[hidden]")) == Line("t", "error", "l", "it failed rows=3\n    Trace [hidden]")
 
 
 def test_the_tap_gets_what_is_written_after_levels_and_with_secrets_hidden(capsys):

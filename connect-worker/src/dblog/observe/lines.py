@@ -14,6 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+CONTROLS = {code: f"\\u{code:04x}" for code in (*range(0x0A), *range(0x0B, 0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)}
+"""Control characters and line separators, as JSON escapes. They could move a terminal's cursor or
+start a new line for some readers.
+"""
 TEXT_MAX = 2000
 """Characters of a line; longer ones are cut."""
 _FIELDS = frozenset({"timestamp", "level", "logger", "event", "connector", "task", "exception"})
@@ -41,7 +45,8 @@ def line_of(event: Mapping[str, Any], shown: Callable[[str], str]) -> Line:
     fields = " ".join(f"{key}={_text(value)}" for key, value in event.items() if key not in _FIELDS)
     trace = str(event.get("exception") or "")
     text = shown("\n".join(part for part in (f"{event.get('event', '')} {fields}".strip(), trace) if part))
-    text = text.encode(errors="backslashreplace").decode()
+    # As in the log that is written, no name begins a line, and none moves a terminal's cursor.
+    text = text.encode(errors="backslashreplace").decode().replace("\n", "\n    ").translate(CONTROLS)
     return Line(
         at=str(event.get("timestamp", "")),
         level=str(event.get("level", "info")),

@@ -21,7 +21,7 @@ from typing import Any
 import structlog
 
 from dblog.observe.hidden import HIDDEN_IN_LOG
-from dblog.observe.lines import Line, line_of
+from dblog.observe.lines import CONTROLS, Line, line_of
 
 LEVELS = {"ALL": 0, "TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50, "OFF": 100}
 ROOT = "root"
@@ -214,7 +214,7 @@ TAP = Tap()
 def _json(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
     ordered = {key: event.pop(key) for key in ("timestamp", "level", "logger", "event") if key in event}
     line = {key: _without_hidden(value) for key, value in {**ordered, **event}.items()}
-    return json.dumps(line, ensure_ascii=False, default=str).translate(_CONTROLS)
+    return json.dumps(line, ensure_ascii=False, default=str).translate(CONTROLS)
 
 
 def _without_hidden(value: object) -> object:
@@ -233,13 +233,7 @@ def _plain(_logger: object, _method: str, event: MutableMapping[str, Any]) -> st
     # Names come from users, so none of them may start a line that looks like one of ours.
     fields = " ".join(f"{key}={value}" for key, value in event.items())
     line = f"{at} {str(level).upper():7} {text}{' ' if fields else ''}{fields} [{name}]" + (f"\n{trace}" if trace else "")
-    return HIDDEN_IN_LOG.out_of(line).replace("\n", "\n    ").translate(_CONTROLS)
-
-
-_CONTROLS = {code: f"\\u{code:04x}" for code in (*range(0x0A), *range(0x0B, 0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)}
-"""Control characters and line separators, as JSON escapes. They could move a terminal's cursor or
-start a new line for some readers.
-"""
+    return HIDDEN_IN_LOG.out_of(line).replace("\n", "\n    ").translate(CONTROLS)
 
 
 def shortened(trace: str) -> str:

@@ -7,13 +7,15 @@ stays in the browser until it is applied: no answer repeats it.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from dblog.cluster.confighistory import ConfigVersion
 from dblog.cluster.requests import RequestError, bad_request, not_found
 from dblog.config.options import HIDDEN
 from dblog.config.plugins import CONNECTORS, find_connector
@@ -102,7 +104,8 @@ async def show(asked: Asked) -> Mapping[str, Any]:
     """Return the values of the view of a configuration."""
     values = common(asked, "config")
     found: Facts = values["each"]
-    config = without_secrets(_stored(asked, found.name))
+    # In threads, here and below: names are compared with those of passwords, and a configuration may have 5000.
+    config = await asyncio.to_thread(without_secrets, _stored(asked, found.name))
     return {**values, "config": sorted(config.items()), "hidden": HIDDEN}
 
 
@@ -110,9 +113,13 @@ async def history(asked: Asked) -> Mapping[str, Any]:
     """Return the values of the list of a connector's configurations, newest first."""
     values = common(asked, "config")
     found: Facts = values["each"]
-    versions = asked.services.herder.configs.versions(found.name)
+    shown = await asyncio.to_thread(_shown_versions, asked.services.herder.configs.versions(found.name))
+    return {**values, "versions": shown, "redirect": "", "said": "", "trigger": ""}
+
+
+def _shown_versions(versions: Sequence[ConfigVersion]) -> list[Version]:
     configs = [each.config for each in versions]
-    shown = [
+    return [
         Version(
             number=each.offset,
             at_s=each.at_ms / 1000 or None,
@@ -120,14 +127,13 @@ async def history(asked: Asked) -> Mapping[str, Any]:
         )
         for at, each in enumerate(versions)
     ]
-    return {**values, "versions": shown, "redirect": "", "said": "", "trigger": ""}
 
 
 async def confirm_restore(asked: Asked) -> Mapping[str, Any]:
     """Return the confirmation of going back to a version, with the keys that would change."""
     found = facts_of(asked)
     version = version_of(asked.services, found.name, asked.segment("version"))
-    changes = changes_of(_stored(asked, found.name), version.config)
+    changes = await asyncio.to_thread(changes_of, _stored(asked, found.name), version.config)
     return {"effect": restore_effect(found, changes), "url": page_path(found.name, f"/config/history/{version.offset}/restore")}
 
 
@@ -144,7 +150,8 @@ async def edit(asked: Asked) -> Mapping[str, Any]:
     """Return the values of the form with the stored configuration."""
     values = common(asked, "config")
     found: Facts = values["each"]
-    return {**values, **form_of(_stored(asked, found.name), _stored(asked, found.name), {})}
+    stored = _stored(asked, found.name)
+    return {**values, **await asyncio.to_thread(form_of, stored, stored, {})}
 
 
 def _stored(asked: Asked, name: str) -> dict[str, str]:
@@ -159,11 +166,12 @@ async def apply(asked: Asked) -> Mapping[str, Any]:
     values = common(asked, "config")
     found: Facts = values["each"]
     stored, fields = _stored(asked, found.name), await asked.fields()
-    wanted = edited(stored, fields)
+    wanted = await asyncio.to_thread(edited, stored, fields)
     answer = await _checked(asked, wanted)
     errors = errors_of(answer)
-    changes = changes_of(stored, wanted)
-    form = {**values, **form_of(stored, wanted, errors, remarks=answer.headers.get("warning", "")), "changes": changes, "is_checked": True}
+    changes = await asyncio.to_thread(changes_of, stored, wanted)
+    form = await asyncio.to_thread(form_of, stored, wanted, errors, remarks=answer.headers.get("warning", ""))
+    form = {**values, **form, "changes": changes, "is_checked": True}
     if errors or fields.get("step") != "apply" or not changes:
         return form
     body = {key: wanted.get(key) for key in {*stored, *wanted} if stored.get(key) != wanted.get(key)}
@@ -334,7 +342,7 @@ async def create(asked: Asked) -> Mapping[str, Any]:
     except RequestError as e:
         return {**values, "refusal": e.message}
     errors = errors_of(answer)
-    shown = shown_values(config)
+    shown = await asyncio.to_thread(shown_values, config)
     keys = sorted(config, key=lambda key: (not errors.get(key), key))
     values |= {
         "checked": [Field(key=shown_name(key), shown=shown[key], is_secret=False, errors=tuple(errors.get(key, ()))) for key in keys],

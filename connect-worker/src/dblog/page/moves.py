@@ -19,6 +19,7 @@ from dblog.page.formats import count, size
 
 _LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 _HALF_BITS = 32
+_POS_DIGITS_MAX = 19
 _INSIDE = ("event", "dblog_event", "row", "ts_sec", "dblog_xa", "transaction_id")
 """Fields of an offset that are about the transaction at the former position."""
 _INSIDE_LSN = (
@@ -63,7 +64,7 @@ def wanted_offset(stored: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[
     file, pos, gtids = (str(fields.get(name) or "").strip() for name in ("file", "pos", "gtids"))
     if not file:
         raise bad_request("The name of the log file is missing; SHOW BINARY LOGS lists those that the server has")
-    if not (pos.isascii() and pos.isdigit()):
+    if not (pos.isascii() and pos.isdigit() and len(pos) <= _POS_DIGITS_MAX):
         raise bad_request(f"{pos[:40] or 'Nothing'} is no number of bytes; the first event of a file is at 4")
     kept = _without(stored, (*_INSIDE, "gtids"))
     return {**kept, "file": file, "pos": int(pos), **({"gtids": "".join(gtids.split())} if gtids else {})}
