@@ -100,7 +100,9 @@ def test_a_line_has_the_fields_and_the_trace_of_its_event_without_secrets():
         "exception": "Trace hunter2",
     }
 
-    assert line_of(event, lambda text: text.replace("hunter2", "[hidden]")) == Line("t", "error", "l", "it failed rows=3\n    Trace [hidden]")
+    assert line_of(event, lambda text: text.replace("hunter2", "[hidden]")) == Line(
+        "t", "error", "l", "it failed rows=3\n    Trace [hidden]"
+    )
 
 
 def test_the_tap_gets_what_is_written_after_levels_and_with_secrets_hidden(capsys):
