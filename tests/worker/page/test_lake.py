@@ -1,11 +1,14 @@
 """The lake on the page: the fourth step of each connector, its tables' copies, the sinks, and who may see which."""
 
+import shlex
 import time
 
 import pytest
-from dblog.cluster.sinkstore import TABLES_MAX
+from dblog.cluster.sinkrecords import SinkId, SinkTable
+from dblog.cluster.sinkstore import TABLES_MAX, SinkOfTable
 from dblog.config.regex import Pattern
 from dblog.config.roles import Grant, Grants, Role
+from dblog.page.lake import resume_command
 
 TOPIC = "shop.inventory.orders"
 
@@ -126,3 +129,10 @@ def test_the_views_stay_fast_with_ten_thousand_tables_of_a_sink(page):
         assert page.get(path).status_code == 200
 
     assert time.process_time() - began_s < 15.0
+
+
+def test_the_command_that_resumes_a_table_quotes_its_name_for_a_shell():
+    """Whoever may create tables chooses names, and an operator copies the command."""
+    table = SinkOfTable(sink=SinkId("s", "/state"), topic="t", table=SinkTable(at_ms=0, name="a.b; touch x"))
+
+    assert shlex.split(resume_command(table))[2] == "a.b; touch x"

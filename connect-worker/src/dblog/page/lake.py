@@ -6,6 +6,7 @@ connector's topics. Several sinks may have tables of one topic.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -135,5 +136,5 @@ def by_topic(found: Iterable[SinkOfTable]) -> Mapping[str, list[SinkOfTable]]:
 
 
 def resume_command(table: SinkOfTable) -> str:
-    """Return the command that lets a sink write a parked table again."""
-    return f"dblog-sink resume {table.table.name} --config <the sink's configuration>"
+    """Return the command that lets a sink write a parked table again, its name quoted for a shell."""
+    return f"dblog-sink resume {shlex.quote(table.table.name)} --config <the sink's configuration>"
