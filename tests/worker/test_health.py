@@ -72,4 +72,4 @@ def test_a_redirect_is_not_followed_and_no_more_is_read_than_a_worker_says(liste
 
     assert ask(f"http://127.0.0.1:{astray.server_port}", limit_s=10) == (False, "moved")
     assert other.asked == []
-    assert ask(f"http://127.0.0.1:{endless.server_port}", limit_s=10) == (True, "what answers is not a worker of dblog")
+    assert ask(f"http://127.0.0.1:{endless.server_port}", limit_s=10) == (True, "the program that answers is not a worker of dblog")

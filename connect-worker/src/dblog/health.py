@@ -46,4 +46,4 @@ def _sentence(answer: IO[bytes] | Any) -> str:
     try:
         return str(json.loads(answer.read(_ANSWER_BYTES_MAX))["message"])
     except (ValueError, KeyError, TypeError):
-        return "what answers is not a worker of dblog"
+        return "the program that answers is not a worker of dblog"

@@ -336,7 +336,7 @@ def test_a_start_that_makes_the_publication_waits_a_moment_only_for_a_locked_tab
     with locked(postgres, database), pytest.raises(TransientError, match="lock timeout") as refused:
         follower.start()
     assert re.search(
-        r"public\.t is locked by process \d+ .*; or run there when the table rests: CREATE PUBLICATION \"p\"", str(refused.value)
+        r"public\.t is locked by process \d+ .*; or run this there while the table is idle: CREATE PUBLICATION \"p\"", str(refused.value)
     )
 
     try:

@@ -300,7 +300,7 @@ def test_a_captured_table_that_the_publication_lacks_while_the_connector_runs_is
     assert 'ALTER PUBLICATION "dbz_publication" ADD TABLE "public"."u"; or leave the tables out' in of_one
     assert "tables that had been captured are dumped again then" in of_one
     assert 'ADD TABLE "public"."a_new_one", "public"."u"' in of_two
-    assert standing == f"the publication lacks captured tables: what is written to them is in no record: {of_two}"
+    assert standing == f"the publication lacks captured tables: changes of them are in no record: {of_two}"
 
 
 def test_a_publication_that_is_dropped_ends_the_task_with_what_helps(postgres: Postgres, database: str) -> None:

@@ -63,8 +63,8 @@ def test_a_placeholder_that_is_refused_today_stands_while_a_stored_configuration
 
     found = beyond(warnings, configs, plain(**shown, **kept))
 
-    (text,) = [text for text in found if "it holds a placeholder" in text]
-    assert text.startswith("topic.heartbeat.prefix: it holds a placeholder, and what that becomes is shown to everybody who may read. ")
+    (text,) = [text for text in found if "it has a placeholder" in text]
+    assert text.startswith("topic.heartbeat.prefix: it has a placeholder, whose value every reader would see. ")
     assert beyond(warnings, configs, plain(**{"topic.heartbeat.prefix": "hb"}, **kept)) == []
 
 

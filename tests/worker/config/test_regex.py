@@ -184,7 +184,7 @@ def test_a_pattern_is_shown_as_it_was_written_on_one_line_and_cut():
         (r"c++", "write + without the + after it"),
         (r"a{2}+", "write {2}"),
         (r"(?>a|ab)c", "write (?:...)"),
-        (r"(a)\1", "write out what it repeats"),
+        (r"(a)\1", "write out the repeated text"),
         (r".*(?!a)b", r"as in shop\.(?!tmp_).*"),
         (r"(?<=a)b+", r"as in shop\..*(?<!_tmp)"),
         (r"(x(?=a))*b", "look around outside of it"),

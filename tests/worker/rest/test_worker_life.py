@@ -220,7 +220,7 @@ def test_secrets_of_a_provider_stay_placeholders_everywhere_but_in_the_task(kafk
         assert "with the key nothing" in missing.json()["message"]
         assert "no config provider 'vault'" in unknown.json()["message"]
         assert {answer.status_code for answer in named} == {400}
-        assert all("it takes no placeholder, because what it becomes is shown" in answer.json()["message"] for answer in named)
+        assert all("it takes no placeholder, because every reader would see its value" in answer.json()["message"] for answer in named)
         assert not any("very-hidden-word" in answer.text for answer in named)
         answers = [worker.client.get(path).text for path in ("/connectors/a/config", "/connectors/a/tasks", "/connectors?expand=info")]
         answers.append(

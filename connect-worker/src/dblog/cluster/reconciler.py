@@ -81,7 +81,7 @@ class Reconciler:
                 else:
                     self._troubled.discard(name)
         else:
-            raise AssertionError("what is wanted and what runs stay different")
+            raise AssertionError("the wanted and the running state stay different")
         self._remove_stray_statuses()
 
     def _carry_out(self, command: Command, wanted: Mapping[str, ConnectorView]) -> None:

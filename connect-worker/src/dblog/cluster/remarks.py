@@ -22,7 +22,7 @@ from dblog.transforms.configuration import configured
 _NEVER_READ = "no effect here: this connector keeps no such history, and neither does Debezium's; the key can be removed"
 
 _SHOWN_PLACEHOLDER = (
-    "it holds a placeholder, and what that becomes is shown to everybody who may read. A configuration stored by an older version goes on with it; "
+    "it has a placeholder, whose value every reader would see. A configuration stored by an older version goes on with it; "
     "its next change is refused until the value itself is written there"
 )
 

@@ -54,7 +54,7 @@ class Followed(Generic[T]):
                 # them is new.
                 if str(e) != self._reported:
                     self._reported = str(e)
-                    _log.error(f"{self._what} changed and cannot be used; what was read before is kept", reason=str(e))
+                    _log.error(f"{self._what} changed and cannot be used; the former content stays in use", reason=str(e))
                 return
             self._seen, self._reported, self.value = state, "", value
         _log.info(f"{self._what} changed and was read again", files=",".join(self._paths()))

@@ -45,7 +45,7 @@ _SHOWN_FAMILIES = ("column.", "topic.creation.", "transforms.", "predicates.")
 name, a field or a header of any of its values, and its checks may quote a part of one.
 """
 _REASON = (
-    "it takes no placeholder, because what it becomes is shown to anybody who may read, and a placeholder's value is not to be shown; write the value itself. "
+    "it takes no placeholder, because every reader would see its value; write the value itself. "
     "Placeholders are for secrets, addresses, files, accounts and statements"
 )
 _OF_CONVERTERS = {option.name: option for option in CONVERTER_OPTIONS}

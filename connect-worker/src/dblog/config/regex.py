@@ -465,7 +465,7 @@ class _Reader:
             return _Piece(f"\\{letter}", 0)
         if letter in "123456789k":
             raise PatternError(
-                f"the back reference \\{letter} cannot be used in a pattern here; write out what it repeats, as in a_a|b_b for (a|b)_\\1"
+                f"the back reference \\{letter} cannot be used in a pattern here; write out the repeated text, as in a_a|b_b for (a|b)_\\1"
             )
         if letter in "dDwWSaftnr":
             return _Piece(f"\\{letter}", 1)

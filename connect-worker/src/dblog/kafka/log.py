@@ -253,7 +253,7 @@ class CompactedLog:
     def _not_written(self, error: NotWrittenError, limit_s: float) -> DefiniteError | TransientError:
         if error.too_large:
             return DefiniteError(
-                f"a record is larger than the topic {self.topic} takes; make what it holds smaller, or raise producer.max.request.size in the worker's "
+                f"a record is larger than the topic {self.topic} takes; make its content smaller, or raise producer.max.request.size in the worker's "
                 "configuration and max.message.bytes of the topic"
             )
         if error.unanswered and not isinstance(error.reason, KafkaError):
@@ -640,7 +640,7 @@ class CompactedLog:
     def _replaced(self, how: str) -> TopicReplacedError:
         return TopicReplacedError(
             f"the topic {self.topic} was deleted or replaced while this worker used it ({how}). Nothing more is written to it. Restore it, or make it "
-            "again (compacted) and post what it held, then start the worker again"
+            "again (compacted) and post its content again, then start the worker again"
         )
 
     def _take(self, messages: list[Message]) -> None:

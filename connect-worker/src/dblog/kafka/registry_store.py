@@ -406,7 +406,7 @@ class RegistryStore:
         if not waiting:
             return [outcome for _, outcome in sorted(outcomes.items())]
         raise TransientError(
-            f"what was written of subject {next(iter(waiting.values())).subject} is not in the topic as it was written, {_TURNS_MAX} times in a row; "
+            f"a record of subject {next(iter(waiting.values())).subject} is not in the topic as it was written, {_TURNS_MAX} times in a row; "
             f"another program writes {self.log.topic} beside this worker"
         )
 

@@ -32,7 +32,7 @@ Login = Annotated[Path | None, typer.Option(help="Folder with username and passw
 Authorities = Annotated[Path | None, typer.Option(help="Authorities of the worker's certificate, PEM.", show_default=False)]
 
 REFUSED, WRONG, INTERRUPTED = 1, 2, 130
-EXIT_CODES = "Exit status 0: done; 1: the worker refused it, did not answer, or what is shown is not well; 2: wrong arguments."
+EXIT_CODES = "Exit status 0: done; 1: the worker refused it, did not answer, or something shown is not well; 2: wrong arguments."
 
 
 @contextlib.contextmanager

@@ -201,9 +201,9 @@ def edit(name: Name, yes: Yes = False, context: ContextName = None, url: Url = N
         try:
             wanted = json.loads(edited(json.dumps(stored, indent=2, ensure_ascii=False), os.environ))
         except ValueError as e:
-            raise DefiniteError(f"what was edited is no JSON: {e}; nothing was changed") from e
+            raise DefiniteError(f"the edited text is not JSON: {e}; nothing was changed") from e
         if not isinstance(wanted, dict):
-            raise DefiniteError("what was edited is no JSON object of keys and values; nothing was changed")
+            raise DefiniteError("the edited text is not a JSON object of keys and values; nothing was changed")
         changes = {key: wanted.get(key) for key in {*stored, *wanted} if stored.get(key) != wanted.get(key)}
         if not changes:
             typer.echo("nothing was changed")

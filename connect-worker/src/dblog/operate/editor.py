@@ -29,6 +29,6 @@ def edited(text: str, environment: Mapping[str, str]) -> str:
     except OSError as e:
         raise DefiniteError(f"the editor {command[0]} does not run: {e.strerror}; name another in EDITOR") from e
     except UnicodeDecodeError as e:
-        raise DefiniteError("what was edited is no text in UTF-8; nothing was changed") from e
+        raise DefiniteError("the edited text is not UTF-8 text; nothing was changed") from e
     finally:
         Path(name).unlink(missing_ok=True)

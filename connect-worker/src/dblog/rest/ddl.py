@@ -39,7 +39,7 @@ async def explain(request: HttpRequest) -> Response:
         raise bad_request('The request body must be {"statement": "ALTER TABLE ...", "database": "optional"}')
     if len(statement) > STATEMENT_CHARACTERS_MAX:
         raise bad_request(
-            f"The statement has {len(statement)} characters, and at most {STATEMENT_CHARACTERS_MAX} are allowed; leave out what is not asked about"
+            f"The statement has {len(statement)} characters, and at most {STATEMENT_CHARACTERS_MAX} are allowed; leave out the other statements"
         )
     if statement.count(";") > SEMICOLONS_MAX:
         raise bad_request(f"The text has more than {SEMICOLONS_MAX} statements; ask about each alone, or about a few together")

@@ -247,7 +247,7 @@ TIMEZONE_CONVERTER = TransformPlugin(
             importance=Importance.HIGH,
             check=_check_zone,
         ),
-        _rules("include.list", "Rules for what is converted, as in source:orders:created_at or topic:shop.orders; empty: all."),
-        _rules("exclude.list", "Rules for what is left as it is."),
+        _rules("include.list", "Rules for the fields to convert, as in source:orders:created_at or topic:shop.orders; empty: all."),
+        _rules("exclude.list", "Rules for the fields to leave unchanged."),
     ),
 )

@@ -357,7 +357,7 @@ def _contradictions(made: Iterable[TableRule], errors: dict[str, str]) -> None:
         if rule.settings.get("partition.by") and rule.settings.get("cluster.by"):
             errors[where + "cluster.by"] = "a Delta table is either partitioned or clustered; give partition.by or cluster.by"
         if rule.settings.get("soft.delete") and rule.settings.get("mode") in ("append", "history"):
-            errors[where + "soft.delete"] = "belongs to mode mirror; the other modes keep what was deleted anyway"
+            errors[where + "soft.delete"] = "belongs to mode mirror; the other modes keep deleted rows anyway"
         if rule.settings.get("retention.h") is not None and rule.settings.get("mode") in ("append", "mirror"):
             errors[where + "retention.h"] = "belongs to mode history"
 

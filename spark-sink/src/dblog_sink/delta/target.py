@@ -240,7 +240,7 @@ def _untouched(spec: TableSpec, frame: DataFrame, mode: str, kept: Sequence[str]
     if frame.where(F.col(SEQ1).isNull()).limit(1).count():
         msg = (
             f"{spec.name}: somebody else wrote rows without a position into {spec.path}; delete the rows where {SEQ1} IS NULL, and let the sink be its "
-            "only writer. A RESTORE would take away what the sink has written since, and that never comes again"
+            "only writer. A RESTORE would remove the rows that the sink has written since, and they never come again"
         )
         raise DefiniteError(msg)
 

@@ -262,7 +262,7 @@ class Runner:
                 return _StartAgain("records are lost")
             msg = (
                 "records expired in Kafka, or their topic was recreated, before the sink had read them; remove the checkpoint "
-                f"{self._settings.checkpoint_path} to go on from what is there, then dump the tables again ({one_line(error)})"
+                f"{self._settings.checkpoint_path} to continue with the records that are there, then dump the tables again ({one_line(error)})"
             )
             return DefiniteError(msg)
         return self._writer.failure or error

@@ -170,11 +170,11 @@ class Verifications:
         counts = dict(zip(COUNTS, verdict.counts, strict=True))
         if verdict.result == DIFFERING:
             log.error(
-                "%s: dump %s shows that Delta is not what the source is: %d rows differ, %d are missing, %d are invented; see `dblog-sink verified %s`",
+                "%s: dump %s shows that Delta differs from the source: %d rows differ, %d are missing, %d are invented; see `dblog-sink verified %s`",
                 dump.table, dump.dump, counts["differing"], counts["missing"], counts["invented"], dump.table,
             )  # fmt: skip
         elif verdict.result == UNKNOWN:
-            log.warning("%s: dump %s does not show whether Delta is what the source is: %s", dump.table, dump.dump, verdict.why)
+            log.warning("%s: dump %s does not show whether Delta equals the source: %s", dump.table, dump.dump, verdict.why)
         else:
             log.info("%s: dump %s shows %d rows that are as in the source, and none that is not", dump.table, dump.dump, counts["equal"])
 

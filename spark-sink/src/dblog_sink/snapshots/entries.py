@@ -183,5 +183,5 @@ def incomplete(snapshot: Snapshot, topic: str, *, dumped_ms: int, missing_ms: in
     if missing_ms >= 0 and not (dumped_ms > missing_ms if repaired is None else repaired):
         return "records of the source never came; dump the table again"
     if dumped_ms >= 0 and (snapshot.kafka_ms is None or dumped_ms >= snapshot.kafka_ms):
-        return "rows of a dump, or what was done beside the snapshots (resume, replay, merges before there was a manifest), may be later than the snapshot"
+        return "rows of a dump, or merges made outside the snapshots (resume, replay, merges before there was a manifest), may be later than the snapshot"
     return None

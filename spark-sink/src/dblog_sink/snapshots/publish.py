@@ -178,7 +178,7 @@ class SnapshotPublisher:
             for topic in list(state.table_ids):
                 notes += [DumpMerged(topic, now_ms), KnownLate(topic, APPLIED)]
             log.info(
-                "from now on tables are merged for snapshots; existing tables are complete in snapshots that are later than what was merged before"
+                "from now on tables are merged for snapshots; existing tables are complete in snapshots that are later than the earlier merges"
             )
             self._control.record(notes, "recorded", at_once=True)
 

@@ -168,7 +168,7 @@ class Governing:
             self._close()
             silent_s = self._clock.monotonic_s() - self._answered_s
             log.debug(
-                "the source does not say what it is under",
+                "the source does not report its load",
                 reason=str(e) if isinstance(e, DblogError) else type(e).__name__,
                 silent_s=round(silent_s, 1),
             )

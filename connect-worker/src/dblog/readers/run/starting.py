@@ -257,7 +257,7 @@ class _Start:
             return start_plan("when_needed", None)
 
     def _warn_of_loss(self, what: str, mode: str, error: PositionLostError) -> None:
-        log.warning("what was stored is lost, dumping again", lost=what, mode=mode, reason=str(error))
+        log.warning("the stored position is lost, dumping again", lost=what, mode=mode, reason=str(error))
         self._lost = True
         deleted = (
             "Rows that were deleted in between stay at the consumers, for skipped.operations leaves out deletes"

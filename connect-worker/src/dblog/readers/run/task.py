@@ -124,7 +124,7 @@ class ReaderTask:
         try:
             give_up()
         except DblogError as e:
-            log.warning("what the server keeps for the connector stays there", reason=discreet(e))
+            log.warning("resources that the server keeps for the connector were not released", reason=discreet(e))
 
     def take_topics_ahead(self) -> list[str]:
         """Return the topics that will be needed soon, since the last call."""

@@ -47,7 +47,7 @@ def test_each_privilege_beyond_that_has_its_revoke_and_nothing_secret_is_shown()
         f"REVOKE GRANT OPTION ON `billing`.* FROM {account};",
         f"REVOKE UPDATE (`a`, `b`) ON `shop`.`orders` FROM {account};",
         rf"REVOKE SELECT ON `sh\_p`.* FROM {account};",
-        "-- the role `dba`@`%` is not looked into: see what it brings with SHOW GRANTS FOR `dba`@`%`;",
+        "-- the role `dba`@`%` is not examined: see its privileges with SHOW GRANTS FOR `dba`@`%`;",
     ]
 
 

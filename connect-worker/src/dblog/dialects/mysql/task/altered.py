@@ -75,7 +75,7 @@ def _check(progress: type[LogProgress], offset: OffsetMap) -> None:
     except DblogError as e:
         raise DefiniteError(f"The connector cannot start from this offset: {e}") from e
     except (ValueError, TypeError, KeyError) as e:
-        raise DefiniteError("The connector cannot start from this offset: file or gtids is not what the server writes") from e
+        raise DefiniteError("The connector cannot start from this offset: file or gtids is not in the form that the server writes") from e
 
 
 def _require_known(offset: OffsetMap) -> None:

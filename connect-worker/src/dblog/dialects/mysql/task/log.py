@@ -469,7 +469,7 @@ class BinlogReader:
         """
         tables = None if rolled.tables is None else frozenset(table for table in rolled.tables if self._includes(table))
         if tables is None:
-            why = "it was prepared before the connector began to read, so nothing shows what it has changed"
+            why = "it was prepared before the connector began to read, so its changes are unknown"
         elif not tables:
             return
         else:

@@ -118,7 +118,7 @@ def superfluous(
         if grant is not None:
             yield from _revokes(grant, needed[grant], account)
         elif role := _ROLE.match(line):
-            yield f"-- the role {role['roles']} is not looked into: see what it brings with SHOW GRANTS FOR {role['roles']};"
+            yield f"-- the role {role['roles']} is not examined: see its privileges with SHOW GRANTS FOR {role['roles']};"
 
 
 def _parsed(line: str) -> _Grant | None:

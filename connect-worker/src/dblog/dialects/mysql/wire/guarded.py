@@ -58,7 +58,9 @@ _VERIFIED = "set database.ssl.mode to a mode that verifies the certificate (veri
 
 def no_server(address: str) -> DefiniteError:
     """Return the error for a peer that does not speak the protocol."""
-    return DefiniteError(f"what answers at {address} is not a MySQL or MariaDB server; check database.hostname and database.port")
+    return DefiniteError(
+        f"the program that answers at {address} is not a MySQL or MariaDB server; check database.hostname and database.port"
+    )
 
 
 class GuardedConnection(Connection):  # type: ignore[misc]  # PyMySQL has no types
@@ -188,8 +190,8 @@ class GuardedConnection(Connection):  # type: ignore[misc]  # PyMySQL has no typ
             if not self._budget.take(step):
                 self._force_close()
                 message = (
-                    f"what databases have answered to the checks that run now takes more than {self._budget.bytes_max >> 20} MiB, so the check of "
-                    f"{self.host}:{self.port} was given up; try again when fewer run"
+                    f"the answers of databases to the running checks take more than {self._budget.bytes_max >> 20} MiB, so the check of "
+                    f"{self.host}:{self.port} was given up; try again when fewer checks run"
                 )
                 raise TransientError(message)
             self._budget_taken += step

@@ -53,7 +53,7 @@ class HeartbeatQuery:
                 self._wire = self._connect()
             self._wire.query(self._statement, doing="heartbeat.action.query", secret=True, limit_s=ANSWER_LIMIT_S)
             if self._wire.in_transaction:
-                message = "it has left a transaction open, which was rolled back; let the statement commit what it begins"
+                message = "it has left a transaction open, which was rolled back; let the statement commit its own transaction"
                 raise DefiniteError(message)
             if not self._keeps:
                 self._close()

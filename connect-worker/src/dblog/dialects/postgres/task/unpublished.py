@@ -63,7 +63,7 @@ class Unpublished:
         return len(unlogged | (captured if left_out else lacking))
 
     def _lacking(self, name: str, lacking: frozenset[TableId]) -> None:
-        what = "the publication lacks captured tables: what is written to them is in no record"
+        what = "the publication lacks captured tables: changes of them are in no record"
         reason = f"{lacks_tables(name, sorted(lacking))}; {DUMPED_THEN}" if lacking else ""
         if lacking and lacking != self._connections.lacking:
             log.warning(what, reason=reason)
@@ -85,7 +85,7 @@ class Unpublished:
         example = sql.quote_table(min(tables))
         self._say(
             UNLOGGED,
-            f"captured tables are unlogged: {names}; what is written to them is in no log; run there, for each: ALTER TABLE {example} SET LOGGED; or leave the "
+            f"captured tables are unlogged: {names}; changes of them are in no log; run there, for each: ALTER TABLE {example} SET LOGGED; or leave the "
             f"tables out with table.exclude.list; {DUMPED_THEN}",
         )
 

@@ -104,8 +104,8 @@ class Answer:
             )
         if self.exceeds_budget and self._budget is not None:
             return TransientError(
-                f"what databases have answered to the checks that run now takes more than {self._budget.bytes_max >> 20} MiB, so the check of {address} "
-                "was given up; try again when fewer run"
+                f"the answers of databases to the running checks take more than {self._budget.bytes_max >> 20} MiB, so the check of {address} "
+                "was given up; try again when fewer checks run"
             )
         return None
 

@@ -100,6 +100,6 @@ def _ready(descriptor: int, state: int, until_s: float | None) -> None:
 
 def _too_much(address: str) -> DefiniteError:
     return DefiniteError(
-        f"what answers at {address} is not a PostgreSQL server: it sends more than {LOGIN_BYTES_MAX >> 20} MiB before anybody has logged in; check "
+        f"the program that answers at {address} is not a PostgreSQL server: it sends more than {LOGIN_BYTES_MAX >> 20} MiB before anybody has logged in; check "
         "database.hostname and database.port"
     )

@@ -105,8 +105,8 @@ def require_position(session: Session, name: str, at: PostgresProgress) -> None:
     require_reached(session, at)
     if found.confirmed_lsn > at.at.lsn:
         message = (
-            f"the slot {name} has been read up to {lsn_text(found.confirmed_lsn)}, and the connector up to {at}: what is between them cannot be had again; "
-            f"{LOST_REMEDY}; or set offset.mismatch.strategy=trust_slot to go on without it"
+            f"the slot {name} has been read up to {lsn_text(found.confirmed_lsn)}, and the connector up to {at}: the changes in between cannot be read again; "
+            f"{LOST_REMEDY}; or set offset.mismatch.strategy=trust_slot to go on without them"
         )
         raise PositionLostError(message)
 
@@ -377,7 +377,7 @@ def _locked(session: Session, error: LockedError, tables: Sequence[TableId], sta
     holders = [f"{TableId(schema, name)} is locked by process {', '.join(map(str, pids))}" for schema, name, pids in found]
     told = "; ".join(holders) or "one of its tables was locked"
     return LockedError(
-        f"{error}: {told} (pg_stat_activity shows what it does). It is tried again; or run there when the table rests: {statement}"
+        f"{error}: {told} (pg_stat_activity shows what it does). It is tried again; or run this there while the table is idle: {statement}"
     )
 
 
