@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -55,13 +56,18 @@ def damaged() -> tuple[bytes, LogOffset, tuple[str, int], LogOffset]:
     return bytes(spoilt), begin, (stream.file, at), LogOffset(file=stream.file, pos=stream.pos)
 
 
-def endings(open_log: Any) -> Endings:
-    return Endings(
-        open_log=open_log,
-        new_decoder=new_decoder,
+def logs_of(open_log: Any) -> Any:
+    """Second log connections that ``open_log`` opens."""
+    return SimpleNamespace(
+        open_second_log=open_log,
+        statements_decoder=lambda: new_decoder(ends=False),
+        ends_decoder=new_decoder,
         end_of_log=lambda code, _body, where: TransientError(f"{code} at {where}"),
-        stopped=lambda: False,
     )
+
+
+def endings(open_log: Any) -> Endings:
+    return Endings(logs_of(open_log), stopped=threading.Event())
 
 
 def test_damage_in_a_transaction_that_is_read_for_its_end_first_can_be_left_out() -> None:
@@ -78,15 +84,8 @@ def test_damage_in_a_transaction_that_is_read_for_its_end_first_can_be_left_out(
 
 def test_damage_in_a_log_that_is_looked_through_for_statements_can_be_left_out() -> None:
     data, begin, at, end = damaged()
-    ahead = LookAhead(
-        open_log=lambda _file, _pos: ReadOnce(data),
-        new_decoder=lambda: new_decoder(ends=False),
-        parse=lambda _query, _position: (),
-        text_of=lambda _: "",
-        end_of_log=lambda code, _body, where: TransientError(f"{code} at {where}"),
-        stopped=lambda: False,
-        epoch=0,
-    )
+    statements: Any = SimpleNamespace(text_of=lambda _: "", parse_statement=lambda *_: ())
+    ahead = LookAhead(logs_of(lambda _file, _pos: ReadOnce(data)), statements, stopped=threading.Event(), epoch=0)
     upto = sequence_of(epoch=0, file=end.file, pos=end.pos)
     with pytest.raises(DamagedLogError) as found:
         ahead.touches(TableId("shop", "t"), begin, (0, 4), upto)

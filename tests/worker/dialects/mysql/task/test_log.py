@@ -38,14 +38,13 @@ def reader_of(at: LogProgress, *items: Any) -> BinlogReader:
         prepared=Prepared(),
         connections=unused,
         reread=None,
-        includes=lambda _: True,
+        selection=unused,
         signal_tables=frozenset(),
         moved_values=unused,
         endings=unused,
         take_back=unused,
         unreadable=frozenset(),
         ahead=BytesAhead(),
-        ended=lambda *_: AssertionError(),
     )
 
 
@@ -142,14 +141,13 @@ def test_bytes_that_were_read_ahead_count_as_the_log_s() -> None:
         prepared=Prepared(),
         connections=unused,
         reread=None,
-        includes=lambda _: True,
+        selection=unused,
         signal_tables=frozenset(),
         moved_values=unused,
         endings=unused,
         take_back=unused,
         unreadable=frozenset(),
         ahead=ahead,
-        ended=lambda *_: AssertionError(),
     )
     assert reader.counts == LogCounts(bytes=7, commits=1)
     ahead.total += 50

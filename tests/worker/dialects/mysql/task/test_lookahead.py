@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import sentinel
 
 import pytest
 from dblog.dialects.mysql.binlog.items import LogOffset
@@ -31,15 +32,9 @@ def test_it_stops_with_its_task_also_while_the_log_goes_on_and_on() -> None:
     log = BusyLog()
     decoder: Any = SimpleNamespace(start=lambda *_, **__: None, feed=lambda _: [], flush=list, held=False)
     asked = itertools.count()
-    ahead = LookAhead(
-        open_log=lambda _file, _pos: log,
-        new_decoder=lambda: decoder,
-        parse=lambda _query, _position: (),
-        text_of=lambda _: "",
-        end_of_log=lambda code, _body, where: TransientError(f"{code} at {where}"),
-        stopped=lambda: next(asked) >= 3,
-        epoch=0,
-    )
+    logs: Any = SimpleNamespace(open_second_log=lambda _file, _pos: log, statements_decoder=lambda: decoder)
+    stopped: Any = SimpleNamespace(is_set=lambda: next(asked) >= 3)
+    ahead = LookAhead(logs, sentinel.statements, stopped=stopped, epoch=0)
 
     with pytest.raises(TransientError, match=r"from binlog\.1:4 on"):
         ahead.touches(TableId("shop", "t"), LogOffset(file="binlog.1", pos=4), (0, 4), (0, 5000))

@@ -17,14 +17,15 @@ from dblog.dialects.mysql.binlog._fast import LogDecoder
 from dblog.dialects.mysql.binlog.identity import KnownLog
 from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogOffset, RowsParked
 from dblog.dialects.mysql.binlog.offset import LogProgress
+from dblog.dialects.mysql.catalog.information_schema import read_table
 from dblog.dialects.mysql.task.dialect import BinlogDialect, gtid_filter, writes_watermarks
 from dblog.dialects.mysql.task.lookahead import LogBytes
 from dblog.dialects.mysql.wire.dump import DumpConnection
-from dblog.dialects.mysql.wire.log import LogConnection
+from dblog.dialects.mysql.wire.log import LogConnection, end_of_log
 from dblog.dialects.mysql.wire.session import ConnectSettings, Session, settings_of
 from dblog.dialects.opening import Opening
 from dblog.errors import ServerChangedError, TransientError
-from dblog.model import TableId
+from dblog.model import Table, TableId
 from dblog.readers.standing_warnings import StandingWarnings
 
 _IDS_OFFSET = "database.server.id.offset"
@@ -174,6 +175,14 @@ class Connections:
         if self._idle.is_due():
             self.session.close()
 
+    def table_now(self, table: TableId) -> Table | None:
+        """Return the table's current definition, or None if it is gone (log thread only)."""
+        return read_table(self.live_session().execute, table)
+
+    def end_of_log(self, code: int, body: bytes, where: str) -> Exception:
+        """Return the error of a packet that ends the log; ``where`` is the position before it."""
+        return end_of_log(code, body, self.session.settings, where)
+
     def known(self, at: LogProgress) -> KnownLog:
         """Return the log that a position belongs to. GTIDs are left out if the offset does not name
         its server, since they may be of any server.
@@ -209,6 +218,10 @@ class Connections:
     ) -> LogDecoder:
         """Return a log decoder that is not started yet."""
         return self.dialect.decoder(resolve, {self.watermark_table, *self.signal_tables}, self.settings, transactions=transactions)
+
+    def statements_decoder(self) -> LogDecoder:
+        """Return a decoder without tables."""
+        return self.decoder(lambda _map, _position: None)
 
     def ends_decoder(self) -> LogDecoder:
         """Return a decoder without tables that reports what ends transactions."""

@@ -8,37 +8,28 @@ LOOK_AHEAD_BYTES_MAX are read twice, and only if the server may undo rows.
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
 
 from dblog.dialects.mysql.binlog import events
 from dblog.dialects.mysql.binlog.event_types import EventType
 from dblog.dialects.mysql.binlog.items import LogEvent, LogOffset
 from dblog.dialects.mysql.binlog.undone import Undone
-from dblog.dialects.mysql.task.lookahead import SILENCE_MAX_S, LogBytes
+from dblog.dialects.mysql.task.lookahead import SILENCE_MAX_S, SecondLogs
 from dblog.errors import DefiniteError, TransientError
 
 _ENDS = frozenset({EventType.XID, EventType.XA_PREPARE})
 
 
 class Endings:
-    """A search for the ends of transactions. ``open_log`` connects at file and position with
-    another server id; ``new_decoder`` decodes no table and reports what ends transactions.
+    """A search for the ends of transactions, used by the log thread. It ends once ``stopped`` is
+    set.
     """
 
-    def __init__(
-        self,
-        *,
-        open_log: Callable[[str, int], LogBytes],
-        new_decoder: Callable[[], Any],
-        end_of_log: Callable[[int, bytes, str], Exception],
-        stopped: Callable[[], bool],
-    ) -> None:
-        self._open_log = open_log
-        self._new_decoder = new_decoder
-        self._end_of_log = end_of_log
+    def __init__(self, logs: SecondLogs, *, stopped: threading.Event) -> None:
+        self._logs = logs
         self._stopped = stopped
         self._last: tuple[tuple[str, int], Sequence[tuple[int, int]]] | None = None
 
@@ -55,9 +46,9 @@ class Endings:
         return self._last[1]
 
     def _read(self, file: str, pos: int, unreadable: AbstractSet[tuple[str, int]]) -> Sequence[tuple[int, int]]:
-        connection = self._open_log(file, pos)
+        connection = self._logs.open_second_log(file, pos)
         try:
-            decoder = self._new_decoder()
+            decoder = self._logs.ends_decoder()
             decoder.start(file, pos, now_us=lambda: 0, unreadable=frozenset(unreadable))
             undone = Undone(pos)
             heard_s = time.monotonic()
@@ -72,7 +63,7 @@ class Endings:
                     items = decoder.feed(b"")
                 if data:
                     heard_s = time.monotonic()
-                if self._stopped() or time.monotonic() - heard_s > SILENCE_MAX_S:
+                if self._stopped.is_set() or time.monotonic() - heard_s > SILENCE_MAX_S:
                     message = f"the transaction that begins at {file}:{pos} has no end in the log"
                     raise TransientError(message)
         finally:
@@ -80,7 +71,7 @@ class Endings:
 
     def _ends(self, event: LogEvent, undone: Undone, file: str, pos: int) -> bool:
         if event.type_code < 0:
-            raise self._end_of_log(event.type_code, event.body, f"{file}:{pos}")
+            raise self._logs.end_of_log(event.type_code, event.body, f"{file}:{pos}")
         if event.file != file:
             undone.cut()
             return True

@@ -10,7 +10,7 @@ transaction. Neither is a position to return to, so their items do not move the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import structlog
 
 from dblog.codecs.rowplan import RowEncoder
+from dblog.core.selection import Selection
 from dblog.core.timeline import Position
 from dblog.core.watermark import WatermarkPosition
 from dblog.dialects.mysql.binlog import events
@@ -26,7 +27,6 @@ from dblog.dialects.mysql.binlog.offset import POSITION_BITS, LogProgress, schem
 from dblog.dialects.mysql.binlog.position import file_index
 from dblog.dialects.mysql.binlog.signal_rows import signal_rows
 from dblog.dialects.mysql.binlog.source_block import BinlogContext
-from dblog.dialects.mysql.catalog.information_schema import read_table
 from dblog.dialects.mysql.task.connections import BytesAhead, Connections
 from dblog.dialects.mysql.task.dialect import rereads
 from dblog.dialects.mysql.task.endings import Endings
@@ -37,9 +37,8 @@ from dblog.dialects.mysql.task.prepared import Begin, Ended, Prepared, RolledBac
 from dblog.dialects.mysql.task.reread import Reread, counted
 from dblog.dialects.mysql.task.schemas import BinlogSchemas
 from dblog.dialects.mysql.task.undo_xa import CannotTakeBackError, UndoXa
-from dblog.dialects.mysql.wire.log import end_of_log
 from dblog.errors import BadRowsError, DefiniteError, TableChangedError
-from dblog.model import OffsetMap, Table, TableId
+from dblog.model import OffsetMap, TableId
 from dblog.readers.contract import Progress, TableResolver, TaskContext
 from dblog.readers.items import Held, LogCounts, LogItem, LogRows, Moved, OnlyByDump, Signals, Statement, Unusable, Watermarks
 
@@ -58,15 +57,11 @@ class BinlogLog:
         self._resolve = resolve
         self._context = context
         self._prepared: Prepared | None = None
-        self._reread = None if not rereads(connections.settings) else self._new_reread()
+        self._reread = Reread(connections, context) if rereads(connections.settings) else None
         self._moved_values = MovedValues(connections.warnings)
         self._old_keys = OldKeys(connections.warnings)
-        self._endings = Endings(
-            open_log=connections.open_second_log,
-            new_decoder=connections.ends_decoder,
-            end_of_log=self._ended,
-            stopped=context.stopped.is_set,
-        )
+        self._endings = Endings(connections, stopped=context.stopped)
+        self._take_back = UndoXa(connections, self._endings, resolve, stopped=context.stopped, clock=context.clock)
 
     def open(self, at: Progress, *, unreadable: AbstractSet[Any]) -> BinlogReader:
         """Open a connection that continues at ``at``."""
@@ -101,35 +96,20 @@ class BinlogLog:
             prepared=self._prepared,
             connections=self._connections,
             reread=self._reread,
-            includes=self._context.includes,
+            selection=self._context.selection,
             signal_tables=self._connections.signal_tables,
             moved_values=self._moved_values,
             endings=self._endings,
-            take_back=UndoXa(
-                open_log=self._connections.open_second_log,
-                new_decoder=self._connections.rows_decoder,
-                encoder=lambda table_map, position: self._encoder(table_map, position, epoch=at.epoch),
-                end_of_log=self._ended,
-                endings=self._endings,
-                stopped=self._context.stopped.is_set,
-                now_us=self._context.clock.now_us,
-            ),
+            take_back=self._take_back,
             unreadable=left_out,
             ahead=self._connections.ahead,
-            ended=self._ended,
         )
 
-    def _ended(self, code: int, body: bytes, where: str) -> Exception:
-        return end_of_log(code, body, self._connections.session.settings, where)
-
     def _log_encoder(self, table_map: bytes, position: LogOffset, *, epoch: int) -> RowEncoder | IgnoredForNow | RowsParked | None:
-        found = self._encoder(table_map, position, epoch=epoch)
+        found = self._resolve(table_map, schema_position(epoch=epoch, at=position), position)
         if found is None or isinstance(found, IgnoredForNow | RowsParked):
             return found
         return self._old_keys.encoder(found, rereads=self._reread is not None)
-
-    def _encoder(self, table_map: bytes, position: LogOffset, *, epoch: int) -> RowEncoder | IgnoredForNow | RowsParked | None:
-        return self._resolve(table_map, schema_position(epoch=epoch, at=position), position)
 
     def end(self, *, epoch: int) -> Position:
         """Return the current end of the server's log."""
@@ -154,20 +134,6 @@ class BinlogLog:
     def confirm(self, offset: OffsetMap) -> None:
         """Do nothing: a server keeps its binlog by its own rules."""
 
-    def _new_reread(self) -> Reread:
-        def table_now(table: TableId) -> Table | None:
-            return read_table(self._connections.live_session().execute, table)
-
-        return Reread(
-            connect=self._connections.open_chunks,
-            table_now=table_now,
-            retrying=self._context.retrying,
-            watermark_name=self._context.watermark_name,
-            run=self._context.run,
-            stopped=self._context.stopped,
-            clock=self._context.clock,
-        )
-
 
 class BinlogReader:
     """A reader of one log connection. Implements ``readers.contract.LogReader``."""
@@ -182,14 +148,13 @@ class BinlogReader:
         prepared: Prepared,
         connections: Connections,
         reread: Reread | None,
-        includes: Callable[[TableId], bool],
+        selection: Selection,
         signal_tables: frozenset[TableId],
         moved_values: MovedValues,
         endings: Endings,
         take_back: UndoXa,
         unreadable: AbstractSet[tuple[str, int]],
         ahead: BytesAhead,
-        ended: Callable[[int, bytes, str], Exception],
     ) -> None:
         self._signal_tables = signal_tables
         self._connection = connection
@@ -199,14 +164,13 @@ class BinlogReader:
         self._prepared = prepared
         self._connections = connections
         self._reread = reread
-        self._includes = includes
+        self._selection = selection
         self._moved_values = moved_values
         self._endings = endings
         self._take_back = take_back
         self._unreadable = unreadable
         self._ahead = ahead
         self._ahead_before = ahead.total
-        self._ended = ended
         self._received = b""
         self._resumes = True
         self._begins = True
@@ -357,7 +321,7 @@ class BinlogReader:
             case code if code == LOOK_AHEAD:
                 self._decoder.told(self._endings.undone(event.position, self._unreadable))
             case code if code < 0:
-                raise self._ended(code, event.body, where)
+                raise self._connections.end_of_log(code, event.body, where)
             case code if code not in {events.EventType.ROTATE, events.EventType.FORMAT_DESCRIPTION}:
                 problem = events.unsupported(code, file=event.file, pos=event.start_pos, flags=event.flags)
                 if problem is not None:
@@ -467,7 +431,7 @@ class BinlogReader:
         """Yield the inverse of rows that were sent. If the log does not have it, yield a dump of
         their tables that repairs them. # I3
         """
-        tables = None if rolled.tables is None else frozenset(table for table in rolled.tables if self._includes(table))
+        tables = None if rolled.tables is None else frozenset(table for table in rolled.tables if self._selection.includes(table))
         if tables is None:
             why = "it was prepared before the connector began to read, so its changes are unknown"
         elif not tables:
@@ -496,7 +460,7 @@ class BinlogReader:
         """
         if ended.unread:
             yield OnlyByDump(tables=ended.unread, reason=f"an XA transaction was committed at {where} whose rows in the log lack columns")
-        if left_out := {table for table in ended.left_out if self._includes(table)}:
+        if left_out := {table for table in ended.left_out if self._selection.includes(table)}:
             names = ", ".join(sorted(map(str, left_out)))
             reason = f"an XA transaction was committed at {where}, prepared while rows of {names} were not followed"
             yield OnlyByDump(tables=left_out, reason=reason)

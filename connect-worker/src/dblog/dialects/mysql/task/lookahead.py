@@ -9,8 +9,9 @@ table's columns, which is rare.
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from dblog.core.changes import Change, DropDatabase, TruncateTable, Unknown, tables_of
@@ -44,27 +45,43 @@ class LogBytes(Protocol):
         """Close the connection, from any thread."""
 
 
-class LookAhead:
-    """A search through the log. ``open_log`` connects at file and position with another server id;
-    ``new_decoder`` decodes no table; ``parse`` reads one statement.
-    """
+class SecondLogs(Protocol):
+    """Second log connections of a task, each with a decoder of what is looked for."""
 
-    def __init__(
-        self,
-        *,
-        open_log: Callable[[str, int], LogBytes],
-        new_decoder: Callable[[], Any],
-        parse: Callable[[events.Query, Position], Iterable[Change]],
-        text_of: Callable[[events.Query], str],
-        end_of_log: Callable[[int, bytes, str], Exception],
-        stopped: Callable[[], bool],
-        epoch: int,
-    ) -> None:
-        self._open_log = open_log
-        self._new_decoder = new_decoder
-        self._parse = parse
-        self._text_of = text_of
-        self._end_of_log = end_of_log
+    def open_second_log(self, file: str, pos: int) -> LogBytes:
+        """Open a second log connection at file and position, with another server id."""
+
+    def statements_decoder(self) -> Any:
+        """Return a decoder without tables."""
+
+    def ends_decoder(self) -> Any:
+        """Return a decoder without tables that reports what ends transactions."""
+
+    def rows_decoder(self, tables: Iterable[TableId]) -> Any:
+        """Return a decoder that returns the rows events of these tables as events, and no other
+        rows.
+        """
+
+    def end_of_log(self, code: int, body: bytes, where: str) -> Exception:
+        """Return the error of a packet that ends the log; ``where`` is the position before it."""
+
+
+class Statements(Protocol):
+    """The statements of a log."""
+
+    def text_of(self, query: events.Query) -> str:
+        """Return a statement's text."""
+
+    def parse_statement(self, statement: events.Query, text: str, position: Position) -> Iterable[Change]:
+        """Return the changes of a statement."""
+
+
+class LookAhead:
+    """A search through the log, used by the log thread. It ends once ``stopped`` is set."""
+
+    def __init__(self, logs: SecondLogs, statements: Statements, *, stopped: threading.Event, epoch: int) -> None:
+        self._logs = logs
+        self._statements = statements
         self._stopped = stopped
         self._epoch = epoch
         self.unreadable: frozenset[tuple[str, int]] = frozenset()
@@ -76,9 +93,9 @@ class LookAhead:
         """
         if position >= end:
             return False
-        connection = self._open_log(begin.file, begin.pos)
+        connection = self._logs.open_second_log(begin.file, begin.pos)
         try:
-            decoder = self._new_decoder()
+            decoder = self._logs.statements_decoder()
             decoder.start(begin.file, begin.pos, epoch=self._epoch, now_us=lambda: 0, unreadable=self.unreadable)
             heard_s = time.monotonic()
             while True:
@@ -96,7 +113,7 @@ class LookAhead:
                         return False
                 if data:
                     heard_s = time.monotonic()
-                if self._stopped() or time.monotonic() - heard_s > SILENCE_MAX_S:
+                if self._stopped.is_set() or time.monotonic() - heard_s > SILENCE_MAX_S:
                     message = f"the log from {begin.file}:{begin.pos} on did not reach the end that the server had reported"
                     raise TransientError(message)
         finally:
@@ -104,19 +121,20 @@ class LookAhead:
 
     def _is_touch(self, event: LogEvent, table: TableId, after: Position) -> bool:
         if event.type_code < 0:
-            raise self._end_of_log(event.type_code, event.body, f"{event.file}:{event.start_pos}")
+            raise self._logs.end_of_log(event.type_code, event.body, f"{event.file}:{event.start_pos}")
         position = (event.sequence_high, event.next_pos << POSITION_BITS)
         if event.type_code != events.EventType.QUERY or position <= after:
             return False
         query = events.read_query(event.body)
-        for change in self._parse(query, position):
+        text = self._statements.text_of(query)
+        for change in self._statements.parse_statement(query, text, position):
             match change:
                 case TruncateTable():
                     pass
                 case DropDatabase(name) if name == table.database:
                     return True
                 case Unknown(()):
-                    return table.name.lower() in self._text_of(query).lower()
+                    return table.name.lower() in text.lower()
                 case _ if table in tables_of(change):
                     return True
                 case _:

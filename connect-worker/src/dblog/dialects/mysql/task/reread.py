@@ -16,13 +16,11 @@ left out and the table has to be dumped again. So a value never comes from anoth
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
-from dblog.clock import Clock
 from dblog.codecs.rowplan import NEW_KEY_HEADER, OLD_KEY_HEADER, ReadOp, Records, RowEncoder
 from dblog.codecs.transactions import TransactionOrder
 from dblog.dialects.idle_session import SESSION_IDLE_S
@@ -34,6 +32,7 @@ from dblog.dialects.mysql.catalog import sql
 from dblog.errors import BadRowsError, DefiniteError, TableChangedError
 from dblog.model import Column, Headers, Table, TableId
 from dblog.ports import DumpConnection
+from dblog.readers.contract import TaskContext
 from dblog.readers.dump.proof import read_behind_watermark
 
 KEYS_MAX = 128
@@ -69,29 +68,26 @@ class _Work:
     slices: list[_Slice] = field(default_factory=list)
 
 
-class Reread:
-    """The reader of one task, used on the log thread; other threads may call ``close``.
-    ``table_now`` reads a table's current definition.
-    """
+class Tables(Protocol):
+    """The tables of the task's server, as they are now."""
 
-    def __init__(
-        self,
-        *,
-        connect: Callable[[], DumpConnection],
-        table_now: Callable[[TableId], Table | None],
-        retrying: Callable[[Callable[[], Any]], Any],
-        watermark_name: str,
-        run: str,
-        stopped: threading.Event,
-        clock: Clock,
-    ) -> None:
-        self._connect = connect
-        self._table_now = table_now
-        self._retrying = retrying
-        self._name = f"{watermark_name}/read"
-        self._run = run
-        self._stopped = stopped
-        self._clock = clock
+    def open_chunks(self) -> DumpConnection:
+        """Open connections for rows and watermarks."""
+
+    def table_now(self, table: TableId) -> Table | None:
+        """Return the table's current definition, or None if it is gone."""
+
+
+class Reread:
+    """The reader of one task, used on the log thread; other threads may call ``close``."""
+
+    def __init__(self, tables: Tables, context: TaskContext) -> None:
+        self._tables = tables
+        self._retrying = context.retrying
+        self._name = f"{context.watermark_name}/read"
+        self._run = context.run
+        self._stopped = context.stopped
+        self._clock = context.clock
         self._connection: DumpConnection | None = None
         self._used_s = 0.0
         self._number = 0
@@ -213,7 +209,7 @@ class Reread:
     def _read_together(self, works: list[_Work]) -> None:
         connection = self._connection
         if connection is None:
-            connection = self._connection = self._connect()
+            connection = self._connection = self._tables.open_chunks()
         self._used_s = time.monotonic()
         if self._token is None:
             self._number += 1
@@ -258,7 +254,7 @@ class Reread:
             part.changed = True
             return []
         if id(part.encoder) not in fits:
-            fits[id(part.encoder)] = same_columns(table, self._table_now(table.id))
+            fits[id(part.encoder)] = same_columns(table, self._tables.table_now(table.id))
         if not fits[id(part.encoder)]:
             part.changed = True
         elif len(found.rows) > BYTES_MAX and len(part.keys) > 1:

@@ -15,7 +15,6 @@ from dblog.dialects.mysql.binlog.offset import sequence_of
 from dblog.dialects.mysql.task.connections import Connections
 from dblog.dialects.mysql.task.lookahead import LookAhead
 from dblog.dialects.mysql.wire.check import require_readable
-from dblog.dialects.mysql.wire.log import end_of_log
 from dblog.errors import TransientError
 from dblog.model import Table, TableId
 from dblog.readers.contract import Advice, Merge, Reading, TaskContext
@@ -45,15 +44,7 @@ class BinlogSchemas:
         self._version = session.facts.version
         self._charsets = self._dialect.charsets(session)
         self._parse = self._dialect.statement_parser(session.facts, timeline)
-        self._ahead = LookAhead(
-            open_log=connections.open_second_log,
-            new_decoder=lambda: connections.decoder(lambda _map, _position: None),
-            parse=lambda query, position: self._parse(query, self.text_of(query), position),
-            text_of=self.text_of,
-            end_of_log=lambda code, body, where: end_of_log(code, body, session.settings, where),
-            stopped=context.stopped.is_set,
-            epoch=epoch,
-        )
+        self._ahead = LookAhead(connections, self, stopped=context.stopped, epoch=epoch)
 
     def leave_out(self, unreadable: frozenset[tuple[str, int]]) -> None:
         """Leave these damaged events out when the log is searched."""

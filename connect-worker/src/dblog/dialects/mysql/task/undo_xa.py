@@ -14,22 +14,25 @@ images lack the rows before a change, or if a table's schema has changed. Then o
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
 
+from dblog.clock import Clock
 from dblog.codecs.rowplan import PartialImageError, RowEncoder
 from dblog.dialects.mysql.binlog import events
 from dblog.dialects.mysql.binlog.event_types import EventType
 from dblog.dialects.mysql.binlog.inverse_rows import inverse_rows
 from dblog.dialects.mysql.binlog.items import LOOK_AHEAD, IgnoredForNow, LogEvent, LogOffset, RowsParked
+from dblog.dialects.mysql.binlog.offset import schema_position
 from dblog.dialects.mysql.binlog.source_block import BinlogContext
 from dblog.dialects.mysql.task.endings import Endings
-from dblog.dialects.mysql.task.lookahead import SILENCE_MAX_S, LogBytes
+from dblog.dialects.mysql.task.lookahead import SILENCE_MAX_S, SecondLogs
 from dblog.dialects.mysql.task.prepared import RolledBack, xid_of_event
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import TableId
+from dblog.readers.contract import TableResolver
 from dblog.readers.items import LogRows
 
 BYTES_MAX = 1 << 24
@@ -52,28 +55,16 @@ class CannotTakeBackError(DefiniteError):
 
 
 class UndoXa:
-    """The undoing of transactions for one task, used by its log thread. ``new_decoder`` passes the
-    rows of these tables through; ``encoder`` looks up a table map at a position.
+    """The undoing of transactions for one task, used by its log thread. It ends once ``stopped`` is
+    set.
     """
 
-    def __init__(
-        self,
-        *,
-        open_log: Callable[[str, int], LogBytes],
-        new_decoder: Callable[[AbstractSet[TableId]], Any],
-        encoder: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | RowsParked | None],
-        end_of_log: Callable[[int, bytes, str], Exception],
-        endings: Endings,
-        stopped: Callable[[], bool],
-        now_us: Callable[[], int],
-    ) -> None:
-        self._open_log = open_log
-        self._new_decoder = new_decoder
+    def __init__(self, logs: SecondLogs, endings: Endings, resolve: TableResolver, *, stopped: threading.Event, clock: Clock) -> None:
+        self._logs = logs
         self._endings = endings
-        self._encoder = encoder
-        self._end_of_log = end_of_log
+        self._resolve = resolve
         self._stopped = stopped
-        self._now_us = now_us
+        self._clock = clock
 
     def records(self, rolled: RolledBack, tables: AbstractSet[TableId], at: LogEvent, *, epoch: int) -> Iterator[LogRows]:
         """Yield the records of these tables, in the order to send them; ``at`` is the XA ROLLBACK.
@@ -84,7 +75,7 @@ class UndoXa:
             raise CannotTakeBackError("its rows were read on another server, or by an earlier version")
         try:
             found = self._read(begin.file, begin.pos, rolled.xid, tables)
-            encoders = self._encoders(found, at.position)
+            encoders = self._encoders(found, at.position, epoch=epoch)
             first = 0
             while found:
                 event = found.pop()
@@ -116,14 +107,14 @@ class UndoXa:
             pos=at.start_pos,
             server_id=at.server_id,
             source_ts_us=at.source_ts_us or at.timestamp_s * 1_000_000,
-            now_us=self._now_us(),
+            now_us=self._clock.now_us(),
             sequence_high=at.sequence_high,
             sequence_low=at.sequence_low + first,
             gtid=at.gtid,
             thread=at.thread,
         )
 
-    def _encoders(self, found: list[LogEvent], position: LogOffset) -> dict[bytes, RowEncoder]:
+    def _encoders(self, found: list[LogEvent], position: LogOffset, *, epoch: int) -> dict[bytes, RowEncoder]:
         """Return the encoder of each table map. A table that a prepared transaction has changed
         cannot be altered, so today's schema is that of its rows; any other is an error.
         """
@@ -132,7 +123,7 @@ class UndoXa:
             if _map_of(event) in encoders:
                 continue
             assert event.table is not None, "rows come with their table map"
-            encoder = self._encoder(event.table, position)
+            encoder = self._resolve(event.table, schema_position(epoch=epoch, at=position), position)
             if encoder is None or isinstance(encoder, IgnoredForNow | RowsParked):
                 raise CannotTakeBackError("the schema of a table that it has changed is not known")
             encoder.check_table_map(event.table)
@@ -155,9 +146,9 @@ class UndoXa:
         """Return (None, the rows events). If the decoder asks which parts the transaction itself
         undoes, and ``undone`` is None, return (the position of the question, []).
         """
-        connection = self._open_log(file, pos)
+        connection = self._logs.open_second_log(file, pos)
         try:
-            decoder = self._new_decoder(tables)
+            decoder = self._logs.rows_decoder(tables)
             decoder.start(file, pos, now_us=lambda: 0)
             found: list[LogEvent] = []
             size_bytes = read_bytes = 0
@@ -186,7 +177,7 @@ class UndoXa:
                     items = decoder.feed(b"")
                 if data:
                     heard_s = time.monotonic()
-                if self._stopped() or time.monotonic() - heard_s > SILENCE_MAX_S:
+                if self._stopped.is_set() or time.monotonic() - heard_s > SILENCE_MAX_S:
                     message = f"the XA transaction that begins at {file}:{pos} could not be read again to its XA PREPARE"
                     raise TransientError(message)
         finally:
@@ -194,7 +185,7 @@ class UndoXa:
 
     def _ends(self, event: LogEvent, file: str, pos: int, xid: str) -> bool:
         if event.type_code < 0:
-            raise self._end_of_log(event.type_code, event.body, f"{file}:{pos}")
+            raise self._logs.end_of_log(event.type_code, event.body, f"{file}:{pos}")
         if event.type_code == EventType.XA_PREPARE and xid_of_event(event.body) == xid:
             return True
         if event.file != file or event.type_code == EventType.XA_PREPARE:
