@@ -11,6 +11,7 @@ from dblog.cluster.program import TaskProgram
 from dblog.cluster.records import TaskId, task_status_record
 from dblog.config.worker import read_worker_config
 from dblog.kafka.log import LogRecord
+from dblog.observe.logs import LevelTable
 
 CONFIG = {
     "connector.class": "io.debezium.connector.mysql.MySqlConnector",
@@ -98,8 +99,7 @@ def herder_with(clock, membership, properties=None, **more):
         task_program=TaskProgram([sys.executable]),
         providers={},
         clock=clock,
-        set_level=lambda _name, _level: [],
-        levels=dict,
+        levels=LevelTable(),
         on_fatal=lambda _error: None,
         **more,
     )

@@ -58,7 +58,7 @@ class HeldPage:
         monkeypatch.setattr(self.herder.tasks, "get", self.tasks.get)
         worker = self.herder.worker
         self.history = History()
-        self.recorder = Recorder(self.history, self._reported)
+        self.recorder = Recorder(self.history, self.herder.status_view)
         self.caller = _Caller(worker.settings)
         page = Page(self.history, version="1.2.3", started_s=STARTED_S)
         self.fleet = page.fleet

@@ -20,7 +20,6 @@ from dblog.cluster.validation import DatabaseCheck, ReachableCheck, Validator
 from dblog.config.options import Settings
 from dblog.config.overrides import override_policy
 from dblog.config.plugins import Plugin, find_connector
-from dblog.config.providers import resolve
 from dblog.config.worker import WorkerConfig, dumps_topic, own_topics
 from dblog.config.worker_file import WorkerFile
 from dblog.config.worker_options import DUMPS_TOPIC, SINKS_TOPIC
@@ -158,8 +157,7 @@ def assemble(
         providers=file.providers,
         hidden=file.hidden,
         clock=SystemClock(),
-        set_level=TABLE.set,
-        levels=TABLE.own,
+        levels=TABLE,
         on_fatal=on_fatal,
         properties=file.texts,
         further_logs=() if registry is None else (registry.log,),
@@ -180,12 +178,8 @@ def assemble(
     if settings.boolean("dblog.ui.enable"):
         history = History()
         page = Page(history, version=commit.partition("-")[2], started_s=started_s)
-        recorder = Recorder(history, herder.status_view.reports)
-    certificates = Certificates(
-        lambda: {"": settings.originals, **herder.status_view.configurations()},
-        SystemClock(),
-        resolve=lambda properties: resolve(properties, file.providers).values,
-    )
+        recorder = Recorder(history, herder.status_view)
+    certificates = Certificates(settings.originals, herder.status_view, SystemClock(), providers=file.providers)
     services = Services(
         worker=worker,
         herder=herder,

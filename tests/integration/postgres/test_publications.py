@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg2
@@ -288,7 +289,7 @@ def test_a_captured_table_that_the_publication_lacks_while_the_connector_runs_is
         return [line["reason"] for line in lines if line["log_level"] == "warning"]
 
     server.begin()
-    watch = PostgresWatch(server.connections, Abort(), includes=lambda table: table.name != "left_out")
+    watch = PostgresWatch(server.connections, Abort(), selection=SimpleNamespace(includes=lambda table: table.name != "left_out"))
     with closing(server), closing(watch):
         assert said() == []
         (of_one,) = said("ALTER PUBLICATION dbz_publication DROP TABLE u")

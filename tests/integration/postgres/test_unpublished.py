@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 from dblog.abort import Abort
@@ -35,7 +36,7 @@ def look_of(postgres: Postgres, database: str) -> Iterator[Callable[..., Look]]:
         opened.append(server)
         at = server.now()
         server.begin()
-        watch = PostgresWatch(server.connections, Abort(), includes=lambda table: table.name != "left_out")
+        watch = PostgresWatch(server.connections, Abort(), selection=SimpleNamespace(includes=lambda table: table.name != "left_out"))
         opened.append(watch)
 
         def look(*statements: str) -> tuple[int | None, tuple[str, ...]]:

@@ -1,6 +1,7 @@
 """When the certificates end that the worker's file and the connectors name."""
 
 import datetime as dt
+from types import SimpleNamespace
 
 import pytest
 from cryptography import x509
@@ -9,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, pkcs12
 from cryptography.x509.oid import NameOID
 from dblog.cluster.certificates import BUNDLE_MIN, LOOKED_AGAIN_S, Certificates
-from dblog.config.providers import FileProvider, resolve
+from dblog.config.providers import FileProvider
 
 NOW = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -39,6 +40,11 @@ def ends(found):
     return {(c.use, c.connector, c.name): round((c.ends_s - NOW.timestamp()) / 86_400) for c in found}
 
 
+def certificates_of(properties, clock, providers=None):
+    """Return the certificates that these properties name, by connector; the worker's have an empty name."""
+    return Certificates({}, SimpleNamespace(configurations=lambda: properties), clock, providers=providers or {})
+
+
 @pytest.fixture
 def clock():
     return HeldClock()
@@ -61,7 +67,7 @@ def test_the_first_end_of_each_file_is_found_by_whoever_names_it(tmp_path, clock
         "bank": {"database.sslcert": str(tmp_path / "client.pem"), "database.sslrootcert": str(tmp_path / "ca.pem")},
     }
 
-    assert ends(Certificates(lambda: properties, clock, resolve=dict).all()) == {
+    assert ends(certificates_of(properties, clock).all()) == {
         ("kafka", "", "ca.pem"): 9,
         ("listener", "", "client.pem"): 5,
         ("registry", "", "ca.pem"): 9,
@@ -81,7 +87,7 @@ def test_a_file_that_cannot_be_read_and_a_bundle_of_authorities_are_left_out(tmp
     names = {"a": "missing.pem", "b": "bundle.pem", "c": "text", "d": "locked.p12"}
     properties = {connector: {"database.ssl.truststore": str(tmp_path / name)} for connector, name in names.items()}
 
-    assert Certificates(lambda: properties, clock, resolve=dict).all() == []
+    assert certificates_of(properties, clock).all() == []
 
 
 def test_placeholders_are_resolved_and_nothing_that_they_stand_for_is_shown(tmp_path, clock):
@@ -97,7 +103,7 @@ def test_placeholders_are_resolved_and_nothing_that_they_stand_for_is_shown(tmp_
         "c": {"database.ssl.keystore": f"{of}nothing}}", "database.ssl.keystore.password": "pw"},
     }
 
-    found = Certificates(lambda: properties, clock, resolve=lambda asked: resolve(asked, providers).values).all()
+    found = certificates_of(properties, clock, providers).all()
 
     assert ends(found) == {("database", "a", "store.p12"): 3, ("database", "b", "database.ssl.keystore"): 3}
 
@@ -109,7 +115,7 @@ def test_what_two_keys_or_two_folders_have_by_one_name_is_one_number_the_first_e
     converters = {f"{each}.converter.schema.registry.ssl.truststore.location": f"{tmp_path}/a/ca.crt" for each in ("key", "value")}
     clients = {"ssl.ca.location": f"{tmp_path}/a/ca.crt", "consumer.ssl.ca.location": f"{tmp_path}/b/ca.crt"}
 
-    found = Certificates(lambda: {"": {**converters, **clients}}, clock, resolve=dict).all()
+    found = certificates_of({"": {**converters, **clients}}, clock).all()
 
     assert ends(found) == {("registry", "", "ca.crt"): 90, ("kafka", "", "ca.crt"): 4}
     assert len(found) == 2
@@ -119,7 +125,7 @@ def test_a_renewed_certificate_is_seen_after_a_while_and_a_connector_that_is_gon
     file = tmp_path / "ca.pem"
     file.write_bytes(pem(1))
     properties = {"": {"ssl.ca.location": str(file)}}
-    certificates = Certificates(lambda: properties, clock, resolve=dict)
+    certificates = certificates_of(properties, clock)
     before = ends(certificates.all())
     file.write_bytes(pem(90))
     held = ends(certificates.all())

@@ -1,5 +1,7 @@
 """The warnings of connectors: doubts about the configuration, what its request was answered, and what the task reports."""
 
+from types import SimpleNamespace
+
 import pytest
 from dblog.cluster.connectorwarnings import ConnectorWarnings
 from dblog.cluster.records import Target
@@ -155,7 +157,7 @@ def test_a_written_out_password_and_other_defaults_are_shown_and_not_counted(war
 def test_a_topic_that_connectors_of_nested_prefixes_both_write_to_stands_in_both_statuses(configs):
     """Table b.t of a with the prefix p, and table t of b with the prefix p.a."""
     topics = {"outer": ["p.a.b.t", "p.a.t"], "inner": ["p.a.c.t"], "other": ["p.a.b.t"]}
-    warnings = ConnectorWarnings(configs, providers={}, topics_of=topics.__getitem__)
+    warnings = ConnectorWarnings(configs, providers={}, statuses=SimpleNamespace(topics=topics.__getitem__))
     for name, prefix in (("outer", "p"), ("inner", "p.a"), ("other", "pa")):
         configs.configs[name] = plain(**{"topic.prefix": prefix})
     warnings.config_changed()

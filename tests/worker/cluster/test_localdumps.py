@@ -1,6 +1,7 @@
 """What a worker does with what its tasks report of their dumps, and what it tells them. The processes are the test's."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from dblog.cluster.dumprecords import KnownDump, dump_record
@@ -23,11 +24,10 @@ class Held:
 
     def __init__(self):
         self.sent = []
-        self.leads = True
+        self.role = SimpleNamespace(leads=True)
+        processes = SimpleNamespace(send=lambda run, message: self.sent.append((run, message)))
         self.store = DumpStore("dumps", HeldLog, on_change=self.changed, record_bytes_max=1_000_000)
-        self.dumps = LocalDumps(
-            self.store, send=lambda run, message: self.sent.append((run, message)), leads=lambda: self.leads, now_ms=lambda: 4711
-        )
+        self.dumps = LocalDumps(self.store, processes, self.role, SimpleNamespace(now_us=lambda: 4_711_000))
         self.dumps.begun(TaskId("c", 0), 1)
 
     def changed(self, key):
@@ -135,7 +135,7 @@ def test_the_end_of_the_connectors_own_dump_is_neither_stored_nor_forgotten(held
 
 def test_a_worker_that_leads_no_longer_stores_no_end(held):
     held.read(KnownDump(request()))
-    held.leads = False
+    held.role.leads = False
 
     held.report(d1="DONE")
 

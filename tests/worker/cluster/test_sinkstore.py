@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from dblog.cluster import sinkstore
@@ -38,7 +39,7 @@ def now():
 
 @pytest.fixture
 def view(now):
-    return SinkView(now_s=lambda: now[0])
+    return SinkView(SimpleNamespace(now_us=lambda: round(now[0] * 1_000_000)))
 
 
 def test_each_sink_has_its_own_tables_and_a_topic_may_be_of_several(view):

@@ -4,6 +4,7 @@ import pytest
 from dblog.cluster.records import Target, TaskId
 from dblog.cluster.startorder import StartOrders
 from dblog.errors import DefiniteError
+from dblog.observe.logs import LevelTable
 from support.worker import connector_config, postgres_config
 
 LEFT_OVER = {
@@ -21,7 +22,7 @@ class NoOffsets:
 
 def message(config):
     """The order for a task with this configuration."""
-    orders = StartOrders(NoOffsets(), providers={}, hidden={}, properties={}, advertised_url="http://w", levels=dict)
+    orders = StartOrders(NoOffsets(), providers={}, hidden={}, properties={}, advertised_url="http://w", levels=LevelTable())
     return orders.build(TaskId("a", 0), config, Target.STARTED, generation=1).message
 
 

@@ -11,13 +11,13 @@ from dblog.rest.limits import Buckets, Writes, client_of
 class Clock:
     now_s = 100.0
 
-    def __call__(self):
+    def monotonic_s(self):
         return self.now_s
 
 
 def test_a_client_that_used_up_its_share_waits_and_others_do_not():  # number 22 of the worker's safety
     clock = Clock()
-    buckets = Buckets(per_minute=3, clock_s=clock)
+    buckets = Buckets(per_minute=3, clock=clock)
     for _ in range(3):
         assert buckets.wait_s("a") == 0
         buckets.take("a")
@@ -37,7 +37,7 @@ def test_a_client_that_used_up_its_share_waits_and_others_do_not():  # number 22
 
 
 def test_no_limit_is_none():
-    buckets = Buckets(per_minute=0, clock_s=Clock())
+    buckets = Buckets(per_minute=0, clock=Clock())
     for _ in range(1000):
         buckets.take("a")
     assert buckets.wait_s("a") == 0
@@ -45,7 +45,7 @@ def test_no_limit_is_none():
 
 def test_a_million_addresses_take_no_more_memory_than_ten_thousand():
     clock = Clock()
-    buckets = Buckets(per_minute=1, clock_s=clock)
+    buckets = Buckets(per_minute=1, clock=clock)
     for number in range(10_500):
         buckets.take(f"c{number}")
     assert len(buckets._left) == 10_000  # noqa: SLF001
@@ -84,6 +84,6 @@ def test_users_of_one_standby_are_counted_alone_at_the_leader_and_addresses_as_b
         await writes({**scope, PRINCIPAL: Principal(user, Way.PASSWORD, EVERYTHING)}, None, send)
         return len(came) > before
 
-    writes = Writes(inside, buckets=Buckets(per_minute=1, clock_s=lambda: 0.0))
+    writes = Writes(inside, buckets=Buckets(per_minute=1, clock=Clock()))
     asked = [("ann", "b"), ("ann", "b"), ("bob", "b"), ("bob", "c"), ("ann", ""), ("bob", "")]
     assert [asyncio.run(ask(*each)) for each in asked] == [True, False, True, False, True, False]

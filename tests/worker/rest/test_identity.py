@@ -37,7 +37,7 @@ def header(user, password):
 class Clock:
     now_s = 100.0
 
-    def __call__(self):
+    def monotonic_s(self):
         return self.now_s
 
 
@@ -47,7 +47,7 @@ class Door:
     def __init__(self, identity, *, failures=0, clock=None, own_token=""):
         self.clock = clock or Clock()
         self.came = []
-        self.failures = Buckets(per_minute=failures, clock_s=self.clock)
+        self.failures = Buckets(per_minute=failures, clock=self.clock)
         self.app = Login(self._inside, identity=identity, own_token=own_token, failures=self.failures)
 
     async def _inside(self, scope, _receive, _send):
@@ -243,7 +243,7 @@ def test_a_hash_is_compared_once_a_minute_and_a_known_login_goes_on_beside_one_w
     clock, compared = Clock(), []
     original = logins.user_of
     monkeypatch.setattr(logins, "user_of", lambda given: compared.append(given) or original(given))
-    door = Door(Identity(settings(), logins=logins, clock_s=clock), failures=2)
+    door = Door(Identity(settings(), logins=logins, clock=clock), failures=2)
 
     for _ in range(20):
         assert door.ask(header("ann", "s3cret")).name == "ann"

@@ -150,7 +150,7 @@ def test_a_key_that_is_not_for_signatures_is_left_out(tmp_path, said):
 def test_keys_end_when_the_issuer_has_not_answered_for_a_day(tmp_path):
     file, clock = tmp_path / "keys.json", Clock()
     file.write_text(key_set(k1=KEY))
-    tokens = Tokens(settings(**OIDC, dblog_rest_oidc_jwks_file=str(file)), clock_s=clock)
+    tokens = Tokens(settings(**OIDC, dblog_rest_oidc_jwks_file=str(file)), clock=clock)
     assert tokens.bearer_of(signed()).user == "ann"
 
     file.unlink()
@@ -234,7 +234,7 @@ def test_keys_are_fetched_with_tls_kept_and_fetched_again_for_a_new_one_but_not_
     handler, url, authority = issuer
     handler.keys = key_set(k1=KEY)
     clock = Clock()
-    tokens = Tokens(settings(**OIDC, dblog_rest_oidc_jwks_url=url, dblog_rest_oidc_ssl_ca_location=str(authority.path)), clock_s=clock)
+    tokens = Tokens(settings(**OIDC, dblog_rest_oidc_jwks_url=url, dblog_rest_oidc_ssl_ca_location=str(authority.path)), clock=clock)
 
     for _ in range(3):
         assert isinstance(tokens.bearer_of(signed()), Bearer)
@@ -321,7 +321,7 @@ def test_tokens_of_known_keys_go_on_while_the_keys_are_fetched_for_another(issue
     handler, url, authority = issuer
     handler.keys = key_set(k1=KEY)
     clock = Clock()
-    tokens = Tokens(settings(**OIDC, dblog_rest_oidc_jwks_url=url, dblog_rest_oidc_ssl_ca_location=str(authority.path)), clock_s=clock)
+    tokens = Tokens(settings(**OIDC, dblog_rest_oidc_jwks_url=url, dblog_rest_oidc_ssl_ca_location=str(authority.path)), clock=clock)
     assert isinstance(tokens.bearer_of(signed()), Bearer)
     clock.now_s += 31
     handler.goes_on.clear()

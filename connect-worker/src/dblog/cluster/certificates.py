@@ -10,7 +10,7 @@ time, so it is left out too.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -18,7 +18,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from dblog.clock import Clock
+from dblog.cluster.statusview import StatusView
 from dblog.config.named_files import READS
+from dblog.config.providers import Provider, resolve
 
 LOOKED_AGAIN_S = 600.0
 BUNDLE_MIN = 20
@@ -52,20 +54,14 @@ class Certificate:
 class Certificates:
     """The certificates of one worker.
 
-    ``configurations`` returns the properties of each connector that runs here, and the worker's
-    under the empty name. ``resolve`` replaces the placeholders of a connector's properties; the
-    worker's are already resolved.
+    ``own`` has the worker's properties, with the values of their placeholders. ``providers``
+    replace the placeholders of a connector's properties.
     """
 
-    def __init__(
-        self,
-        configurations: Callable[[], Mapping[str, Mapping[str, str]]],
-        clock: Clock,
-        *,
-        resolve: Callable[[Mapping[str, str]], Mapping[str, str]],
-    ) -> None:
-        self._configurations = configurations
-        self._resolve = resolve
+    def __init__(self, own: Mapping[str, str], connectors: StatusView, clock: Clock, *, providers: Mapping[str, Provider]) -> None:
+        self._own = own
+        self._connectors = connectors
+        self._providers = providers
         self._clock = clock
         self._lock = threading.Lock()
         self._known: dict[tuple[str, str], tuple[Certificate | None, float]] = {}
@@ -81,7 +77,7 @@ class Certificates:
         with self._lock:
             now_s = self._clock.monotonic_s()
             found = {}
-            for connector, properties in self._configurations().items():
+            for connector, properties in {"": self._own, **self._connectors.configurations()}.items():
                 for key in properties:
                     if not key.endswith((*_FILES, *_TEXTS)) or not properties[key]:
                         continue
@@ -99,7 +95,7 @@ class Certificates:
 
     def _certificate(self, connector: str, key: str, written: Mapping[str, str]) -> Certificate | None:
         wanted = {name: written[name] for name in (key, _password_key(key)) if written.get(name)}
-        properties = self._resolve(wanted) if connector else wanted
+        properties = resolve(wanted, self._providers).values if connector else wanted
         is_text = key.endswith(_TEXTS)
         try:
             data = properties[key].encode() if is_text else READS.read(properties[key])

@@ -7,12 +7,12 @@ list. A task that has ended leaves its last list.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dblog.cluster.remarks import ordinary, remarks_on, written_out
 from dblog.cluster.sharedids import nested_prefixes, shared_prefixes, shared_readers, shared_topic
-from dblog.cluster.stores import ConfigStore
+from dblog.cluster.stores import ConfigStore, StatusStore
 from dblog.cluster.validation import hider
 from dblog.config.plugins import find_connector
 from dblog.config.providers import Provider, resolve
@@ -36,7 +36,7 @@ class _Found:
 class ConnectorWarnings:
     """The warnings of all connectors. Any thread may call any method: each changes one entry.
 
-    ``topics_of`` returns the topics that a connector has written to.
+    ``statuses`` has the topics that a connector has written to; None to leave such warnings out.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class ConnectorWarnings:
         configs: ConfigStore,
         *,
         providers: Mapping[str, Provider],
-        topics_of: Callable[[str], Collection[str]] = lambda _: (),
+        statuses: StatusStore | None = None,
     ) -> None:
         self._configs = configs
-        self._topics_of = topics_of
+        self._statuses = statuses
         self._providers = providers
         self._found: dict[str, _Found] = {}
         self._doubts: dict[str, _Found] = {}
@@ -93,7 +93,8 @@ class ConnectorWarnings:
         if view is None:
             return []
         found, texts = self._found.get(name), list(self._shared_with_others().get(name, ()))
-        if (shared := shared_topic(name, self._nested_with_others().get(name, ()), self._topics_of)) is not None:
+        nested = self._nested_with_others().get(name, ())
+        if self._statuses is not None and (shared := shared_topic(name, nested, self._statuses.topics)) is not None:
             texts.append(shared)
         texts += self._doubts_of(name, view.config).texts
         if found is not None and view.config.items() <= found.config.items():

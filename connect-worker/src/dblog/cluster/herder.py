@@ -62,6 +62,7 @@ from dblog.core.backoff import Backoff
 from dblog.errors import TransientError
 from dblog.kafka.group import Membership
 from dblog.kafka.log import CompactedLog, TopicReplacedError
+from dblog.observe.logs import LevelTable
 
 _log = structlog.get_logger("dblog.cluster.herder")
 
@@ -88,8 +89,7 @@ class Herder:
         providers: Mapping[str, Provider],
         hidden: Mapping[str, str] | None = None,
         clock: Clock,
-        set_level: Callable[[str, str], list[str]],
-        levels: Callable[[], Mapping[str, str]],
+        levels: LevelTable,
         on_fatal: Callable[[BaseException], None],
         properties: Mapping[str, str] | None = None,
         further_logs: Sequence[CompactedLog] = (),
@@ -120,7 +120,7 @@ class Herder:
         self._membership = membership
         self._prepare = prepare
         self._clock = clock
-        self._set_level = set_level
+        self._levels = levels
         self._on_fatal = on_fatal
         self._stop_limit_s = settings.integer("task.shutdown.graceful.timeout.ms") / 1000
         self.role = WorkerRole(
@@ -139,10 +139,8 @@ class Herder:
         self.connectors = LocalConnectors(self.configs, self.status_writer, providers=providers, hidden=hidden or {})
         self.local_dumps: LocalDumps | None = None
         if self.dumps is not None:
-            self.local_dumps = LocalDumps(
-                self.dumps, send=self.processes.send, leads=lambda: self.role.leads, now_ms=lambda: clock.now_us() // 1000
-            )
-        self.warnings = ConnectorWarnings(self.configs, providers=providers, topics_of=self.statuses.topics)
+            self.local_dumps = LocalDumps(self.dumps, self.processes, self.role, clock)
+        self.warnings = ConnectorWarnings(self.configs, providers=providers, statuses=self.statuses)
         self.tasks = LocalTasks(
             processes=self.processes,
             start_orders=StartOrders(
@@ -233,7 +231,7 @@ class Herder:
 
         Return the changed names, or an empty list for a logger that does not exist.
         """
-        changed = self._set_level(name, level)
+        changed = self._levels.set(name, level)
         if changed:
             self.tasks.set_level(name, level)
         return changed

@@ -21,10 +21,13 @@ from typing import Any
 
 import structlog
 
+from dblog.clock import Clock
 from dblog.cluster.dumprecords import BLANK_STATUS, ENDED, DumpKey, DumpStatus, KnownDump, read_requests, read_statuses
 from dblog.cluster.dumpstore import DumpStore
+from dblog.cluster.processes import ProcessTable
 from dblog.cluster.records import TaskId
 from dblog.cluster.requests import RequestError
+from dblog.cluster.role import WorkerRole
 from dblog.core.dumprequests import INITIAL, DumpRequest
 from dblog.core.signals import Signal
 from dblog.errors import TransientError
@@ -62,14 +65,11 @@ class LocalDumps:
     Changed only in the herder's thread; any thread may call ``reported``.
     """
 
-    def __init__(
-        self, store: DumpStore, *, send: Callable[[int, Mapping[str, Any]], None], leads: Callable[[], bool], now_ms: Callable[[], int]
-    ) -> None:
-        """Create the object. ``send`` sends a message to a process, identified by its run."""
+    def __init__(self, store: DumpStore, processes: ProcessTable, role: WorkerRole, clock: Clock) -> None:
         self._store = store
-        self._send = send
-        self._leads = leads
-        self._now_ms = now_ms
+        self._processes = processes
+        self._role = role
+        self._clock = clock
         self._runs: dict[int, _Run] = {}
         self._reported: dict[str, Reported] = {}
         self._calls = count(1)
@@ -177,7 +177,7 @@ class LocalDumps:
     def _call(self, run: int, future: Future[list[str]], message: Mapping[str, Any]) -> None:
         call = next(self._calls)
         self._runs[run].checks[call] = future
-        self._send(run, {**message, "call": call})
+        self._processes.send(run, {**message, "call": call})
 
     def signal(self, connector: str, signal: Signal) -> None:
         """Send a signal to the task. Raise RequestError if none runs."""
@@ -188,7 +188,7 @@ class LocalDumps:
                 f"The task of connector {connector} does not run yet, so nobody can carry the signal out; see the connector's status, and try again",
                 retry_after_s=5,
             )
-        self._send(run, {"type": "signal", "id": signal.id, "kind": signal.type, "data": signal.data, "source": signal.source})
+        self._processes.send(run, {"type": "signal", "id": signal.id, "kind": signal.type, "data": signal.data, "source": signal.source})
 
     # Messages from tasks.
 
@@ -218,7 +218,7 @@ class LocalDumps:
         """
         key = request.connector, request.id
         known = self._store.get(key)
-        if key in self._storing or not self._leads():
+        if key in self._storing or not self._role.leads:
             return
         if known is None:
             _log.info("dump requested", connector=key[0], dump=key[1], mode=request.mode.value, patterns=len(request.tables), by="signal")
@@ -232,15 +232,15 @@ class LocalDumps:
             self._store.write_later(request)
 
     def _end_of(self, status: DumpStatus) -> DumpStatus:
-        return {**status, "ended_ms": status.get("ended_ms") or self._now_ms()}
+        return {**status, "ended_ms": status.get("ended_ms") or self._clock.now_us() // 1000}
 
     def _take_end(self, run: int, key: DumpKey, end: DumpStatus) -> None:
         known = self._store.get(key)
         if known is None and key in self._storing:
             return  # reported again after the request has been read back
         if known is None or known.end is not None:
-            self._send(run, {"type": "dump_forget", "id": key[1]})
-        elif key not in self._ending and self._leads():
+            self._processes.send(run, {"type": "dump_forget", "id": key[1]})
+        elif key not in self._ending and self._role.leads:
             self._ending.add(key)
             level = _log.warning if end["state"] == "FAILED" else _log.info
             level("dump ended", connector=key[0], dump=key[1], state=end["state"], rows=end.get("rows"), reason=end.get("reason"))
@@ -259,7 +259,7 @@ class LocalDumps:
             self._ending.discard(key)
         if (run := self._run_of(key[0])) is not None:
             order = {"type": "dump", "request": known.request.to_json()} if known and is_open else {"type": "dump_forget", "id": key[1]}
-            self._send(run, order)
+            self._processes.send(run, order)
             status = self.reported(key[0]).statuses.get(key[1])
             if was_stored and is_open and status is not None and status["state"] in ENDED:
                 self._take_end(run, key, status)

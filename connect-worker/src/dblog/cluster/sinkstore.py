@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from dblog.clock import Clock, SystemClock
 from dblog.cluster.sinkrecords import SinkId, SinkReport, SinkTable, key_of, read_key, read_sink, read_table
 from dblog.core.backoff import Backoff
 from dblog.errors import DblogError, DefiniteError, TransientError
@@ -78,8 +79,8 @@ class SinkOfTable:
 class SinkView:
     """The fold of the topic. Threads may share it."""
 
-    def __init__(self, *, now_s: Callable[[], float] = time.time) -> None:
-        self._now_s = now_s
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._reports: dict[SinkId, tuple[SinkReport, float]] = {}
         self._tables: dict[str, dict[SinkId, SinkTable]] = {}
@@ -111,7 +112,8 @@ class SinkView:
                 self._forget(sink)
                 return
             # What arrives now was written now, whatever the sink's clock shows.
-            seen_s = self._now_s() if record.live else min(self._now_s(), report.at_ms / 1000)
+            now_s = self._clock.now_us() / 1_000_000
+            seen_s = now_s if record.live else min(now_s, report.at_ms / 1000)
             self._reports[sink] = report, seen_s
             if len(self._reports) > SINKS_MAX:
                 self._forget(min(self._reports, key=lambda each: self._reports[each][1]))

@@ -16,6 +16,7 @@ from dblog.config.providers import Provider, resolve
 from dblog.config.secrets import secrets_of
 from dblog.errors import ConfigError, DefiniteError
 from dblog.observe.hidden import Hidden
+from dblog.observe.logs import LevelTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +38,13 @@ class StartOrders:
         hidden: Mapping[str, str],
         properties: Mapping[str, str],
         advertised_url: str,
-        levels: Callable[[], Mapping[str, str]],
+        levels: LevelTable,
         dumps: DumpStore | None = None,
     ) -> None:
         """Create the builder.
 
-        ``hidden`` maps secrets of the worker's own file to what is shown instead. ``levels``
-        returns the current log levels. ``dumps`` None means that requests for dumps are not
-        accepted.
+        ``hidden`` maps secrets of the worker's own file to what is shown instead. ``dumps``
+        None means that requests for dumps are not accepted.
         """
         self._offsets = offsets
         self._providers = providers
@@ -76,7 +76,7 @@ class StartOrders:
             "offsets": [{"partition": partition, "offset": offset} for partition, offset in self._offsets.of(task.connector)],
             "target": target.value,
             "generation": generation,
-            "levels": self._levels(),
+            "levels": self._levels.own(),
             "dumps": [request.to_json() for request in self._dumps.open(task.connector)] if self._dumps is not None else [],
         }
         return StartOrder(message, Hidden(hidden).out_of)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
 
 import structlog
 
-from dblog.cluster.records import TaskId
-from dblog.cluster.statusview import TaskReport
+from dblog.cluster.statusview import StatusView
 from dblog.page.history import REACHES, History
 
 _log = structlog.get_logger("dblog.page")
@@ -20,9 +18,9 @@ SAMPLE_S = REACHES[0].step_s
 class Recorder:
     """Records the reports of the tasks on this worker into a history."""
 
-    def __init__(self, history: History, reports: Callable[[], Mapping[TaskId, TaskReport]]) -> None:
+    def __init__(self, history: History, view: StatusView) -> None:
         self._history = history
-        self._reports = reports
+        self._view = view
 
     async def follow(self) -> None:
         """Record until cancelled. An unexpected error costs one sample, and is logged."""
@@ -35,5 +33,5 @@ class Recorder:
 
     def record(self) -> None:
         """Record one sample. A connector of these databases has one task, with the number 0."""
-        found = {task.connector: (report.numbers, report.reported_s) for task, report in self._reports().items() if task.task == 0}
+        found = {task.connector: (report.numbers, report.reported_s) for task, report in self._view.reports().items() if task.task == 0}
         self._history.record(time.time(), found)

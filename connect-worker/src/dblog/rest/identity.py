@@ -14,8 +14,7 @@ import hashlib
 import hmac
 import ipaddress
 import secrets
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +23,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request as HttpRequest
 from starlette.types import Scope
 
+from dblog.clock import Clock, SystemClock
 from dblog.config.followed import Followed
 from dblog.config.login import WITHOUT_LOGIN, Logins, Refusal
 from dblog.config.options import Settings
@@ -118,14 +118,14 @@ class Identity:
         *,
         logins: Logins | None = None,
         tokens: Tokens | None = None,
-        clock_s: Callable[[], float] = time.monotonic,
+        clock: Clock | None = None,
     ) -> None:
         """Read the file of roles. Raise ConfigError if it cannot be used."""
         self._logins = logins
         self._tokens = tokens
         self._certificates = settings.boolean(CERTIFICATES) or (logins is None and tokens is None)
         self._open_to_all = settings.text(WITHOUT_LOGIN) == "all"
-        self._clock_s = clock_s
+        self._clock = clock or SystemClock()
         self._known: dict[bytes, tuple[str, float]] = {}
         self._salt = secrets.token_bytes(32)
         self._places = asyncio.Semaphore(_AT_A_TIME)
@@ -172,7 +172,7 @@ class Identity:
     def known(self, given: str) -> Principal | None:
         """Return the user if this header had a correct password a short while ago, else None."""
         name, until_s = self._known.get(self._mark(given), ("", 0.0))
-        return Principal(name, Way.PASSWORD, self._grants(name)) if name and self._clock_s() < until_s else None
+        return Principal(name, Way.PASSWORD, self._grants(name)) if name and self._clock.monotonic_s() < until_s else None
 
     @contextlib.asynccontextmanager
     async def turn(self, given: str) -> AsyncIterator[None]:
@@ -202,7 +202,7 @@ class Identity:
             if not isinstance(user, Refusal):
                 if len(self._known) >= _KNOWN_MAX:
                     self._known.clear()
-                self._known[mark] = (user, self._clock_s() + _KNOWN_S)
+                self._known[mark] = (user, self._clock.monotonic_s() + _KNOWN_S)
         return user if isinstance(user, Refusal) else Principal(user, Way.PASSWORD, self._grants(user))
 
     def _grants(self, user: str, groups: tuple[str, ...] = ()) -> Grants:

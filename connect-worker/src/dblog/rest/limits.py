@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from dblog.clock import Clock, SystemClock
 from dblog.config.options import Settings
 from dblog.rest.addresses import client_of
 from dblog.rest.api import CONNECT_PATHS, error
@@ -27,10 +26,10 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 class Buckets:
     """A token bucket for each client: full at first, refilled at a rate per minute."""
 
-    def __init__(self, *, per_minute: int, clock_s: Callable[[], float]) -> None:
+    def __init__(self, *, per_minute: int, clock: Clock) -> None:
         """Set the rate. ``per_minute`` 0 means no limit."""
         self._per_minute = per_minute
-        self._clock_s = clock_s
+        self._clock = clock
         self._left: dict[str, tuple[float, float]] = {}
         """The tokens left to each client, with the time of that count."""
 
@@ -52,7 +51,7 @@ class Buckets:
         if len(self._left) >= _CLIENTS_MAX and client not in self._left:
             # Full buckets can be dropped, because a new one is full too. If none is full, the
             # oldest is dropped.
-            now_s = self._clock_s()
+            now_s = self._clock.monotonic_s()
             full = [
                 other
                 for other, (left_then, then_s) in self._left.items()
@@ -60,16 +59,16 @@ class Buckets:
             ]
             for other in full or [next(iter(self._left))]:
                 del self._left[other]
-        self._left[client] = (max(0.0, left - 1), self._clock_s())
+        self._left[client] = (max(0.0, left - 1), self._clock.monotonic_s())
 
     def give_back(self, client: str) -> None:
         """Return a token that was taken for what turned out to be harmless."""
         if self._per_minute:
-            self._left[client] = (min(float(self._per_minute), self._now(client) + 1), self._clock_s())
+            self._left[client] = (min(float(self._per_minute), self._now(client) + 1), self._clock.monotonic_s())
 
     def _now(self, client: str) -> float:
-        left, then_s = self._left.get(client, (float(self._per_minute), self._clock_s()))
-        return min(float(self._per_minute), left + (self._clock_s() - then_s) * self._per_minute / 60)
+        left, then_s = self._left.get(client, (float(self._per_minute), self._clock.monotonic_s()))
+        return min(float(self._per_minute), left + (self._clock.monotonic_s() - then_s) * self._per_minute / 60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class Limits:
     @classmethod
     def of(cls, settings: Settings) -> Limits:
         """Return the limits of the worker's file."""
-        logins, writes = (Buckets(per_minute=settings.integer(name), clock_s=time.monotonic) for name in (LOGINS, WRITES))
+        logins, writes = (Buckets(per_minute=settings.integer(name), clock=SystemClock()) for name in (LOGINS, WRITES))
         return cls(logins, writes)
 
 

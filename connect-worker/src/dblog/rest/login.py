@@ -17,6 +17,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from dblog.clock import SystemClock
 from dblog.cluster.requests import RequestError
 from dblog.config.login import Refusal
 from dblog.rest.addresses import client_of
@@ -41,7 +42,7 @@ class Login:
         """Create the middleware. With ``identity`` None only the worker's own tasks are let in."""
         self._app = app
         self._identity = identity
-        self._failures = failures or Buckets(per_minute=0, clock_s=time.monotonic)
+        self._failures = failures or Buckets(per_minute=0, clock=SystemClock())
         self._own = f"Bearer {own_token}" if own_token else ""
         self._refused: Counter[Refusal] = Counter()
         self._logged_s = 0.0

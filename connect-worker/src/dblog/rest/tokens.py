@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from dblog.clock import Clock, SystemClock
 from dblog.config.login import ISSUER, Refusal
 from dblog.config.options import Settings
 from dblog.errors import ConfigError
@@ -75,7 +76,7 @@ class Bearer:
 class Tokens:
     """Checks tokens. Waits for the provider's keys, so call it in a thread."""
 
-    def __init__(self, settings: Settings, *, clock_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
         """Read the settings. Raise ConfigError naming the option that is missing or unusable."""
         import jwt  # noqa: PLC0415  an extra that only this needs
 
@@ -90,11 +91,11 @@ class Tokens:
         self._user_claim = settings.text(USER_CLAIM)
         self._groups_claim = settings.text(GROUPS_CLAIM)
         self._source = _Keys(settings, jwt)
-        self._clock_s = clock_s
+        self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._keys: dict[str | None, Any] = {}
         self._asked_s: float | None = None
-        self._read_s = clock_s()
+        self._read_s = self._clock.monotonic_s()
         self._fetch: _Fetch | None = None
         """The fetch that is under way, or None."""
 
@@ -142,7 +143,7 @@ class Tokens:
     def _key(self, key_id: str | None) -> Any:
         """Return the key. Wait for the issuer's answer, up to the fetch's deadline, if needed."""
         with self._lock:
-            now_s = self._clock_s()
+            now_s = self._clock.monotonic_s()
             asked, fetch = self._asked_s, self._fetch
             is_old = now_s - self._read_s >= _KEYS_OLD_S
             if fetch is None and (
@@ -164,10 +165,10 @@ class Tokens:
         with self._lock:
             self._fetch = None
             if keys is not None:
-                self._keys, self._read_s = keys, self._clock_s()
+                self._keys, self._read_s = keys, self._clock.monotonic_s()
 
     def _known_key(self, key_id: str | None) -> Any:
-        now_s = self._clock_s()
+        now_s = self._clock.monotonic_s()
         if self._keys and now_s - self._read_s >= _KEYS_END_S:
             _log.error(
                 "the keys of the tokens' issuer are too old to be taken", source=self._source.where, read_before_s=int(now_s - self._read_s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from typing import Protocol
 
 import structlog
 
@@ -24,6 +24,13 @@ FAILS = "heartbeat statement"
 """Key of a standing warning."""
 
 
+class HeartbeatConnections(Protocol):
+    """The connections of the task's server."""
+
+    def open_heartbeat(self) -> Wire:
+        """Open the connection on which the statement runs."""
+
+
 class HeartbeatQuery:
     """The runner of the heartbeat's statement, on a separate connection and thread, because the log
     must not wait for it.
@@ -33,9 +40,9 @@ class HeartbeatQuery:
     beats are far apart, the connection is closed between them.
     """
 
-    def __init__(self, statement: str, connect: Callable[[], Wire], *, interval_s: float, warnings: StandingWarnings) -> None:
+    def __init__(self, statement: str, connections: HeartbeatConnections, *, interval_s: float, warnings: StandingWarnings) -> None:
         self._statement = statement
-        self._connect = connect
+        self._connections = connections
         self._keeps = interval_s < SESSION_IDLE_S
         self._warnings = warnings
         self._fails = False
@@ -50,7 +57,7 @@ class HeartbeatQuery:
     def _run(self) -> None:
         try:
             if self._wire is None:
-                self._wire = self._connect()
+                self._wire = self._connections.open_heartbeat()
             self._wire.query(self._statement, doing="heartbeat.action.query", secret=True, limit_s=ANSWER_LIMIT_S)
             if self._wire.in_transaction:
                 message = "it has left a transaction open, which was rolled back; let the statement commit its own transaction"

@@ -74,7 +74,7 @@ class PostgresLog:
             if statement is None
             else HeartbeatQuery(
                 statement,
-                connections.open_heartbeat,
+                connections,
                 interval_s=connections.settings.integer("heartbeat.interval.ms") / 1000,
                 warnings=context.warnings,
             )

@@ -13,7 +13,7 @@ import structlog
 from dblog.abort import Abort
 from dblog.config.replica_identities import OPTION as IDENTITIES
 from dblog.config.replica_identities import identity_rules
-from dblog.core.selection import Parts
+from dblog.core.selection import Parts, Selection
 from dblog.core.surrogate import keyed_by
 from dblog.core.table_dump import Key
 from dblog.core.timeline import Database, Timeline
@@ -80,7 +80,7 @@ class PostgresServer:
         self._numbered: dict[int, Table] = {}
         self._lacking: list[TableId] = []
         """Tables that the publication lacks and that will be added."""
-        self._includes: Callable[[TableId], bool] = lambda _table: False
+        self._selection: Selection | None = None
         self._publication_is_new = False
         self._is_resumed = False
         """True if the log continues from a stored position."""
@@ -262,7 +262,7 @@ class PostgresServer:
         schemas = PostgresSchemas(self.connections, timeline, context, epoch=epoch)
         self.connections.entries = Entries((number, entry) for number, table in self._numbered.items() for entry in table.published_by)
         schemas.know(self._numbered, put_back=self._put_back)
-        self._includes = context.includes
+        self._selection = context.selection
         return schemas
 
     # ---- connections
@@ -274,7 +274,7 @@ class PostgresServer:
 
     def open_watch(self, abort: Abort) -> PostgresWatch:
         """Open a separate session for queries about the log."""
-        return PostgresWatch(self.connections, abort, includes=self._includes)
+        return PostgresWatch(self.connections, abort, selection=self._selection)
 
     def open_load(self, abort: Abort) -> ServerLoad:
         """Open a separate session for queries about the load."""

@@ -7,10 +7,11 @@ report it as long as it lasts. # I3
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 import structlog
 
+from dblog.core.selection import Selection
 from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.task.connections import Connections
 from dblog.dialects.postgres.wire.check import NAMED_MAX, lacks_tables, leaves_out, some_rows
@@ -33,14 +34,19 @@ DUMPED_THEN = (
 
 
 class Unpublished:
-    """The looks of one watch at the publication. ``includes`` returns True for captured tables."""
+    """The looks of one watch at the publication. ``selection`` tells captured tables; None if there
+    are none.
+    """
 
-    def __init__(self, connections: Connections, session: Session, *, includes: Callable[[TableId], bool]) -> None:
+    def __init__(self, connections: Connections, session: Session, *, selection: Selection | None) -> None:
         self._connections = connections
         self._session = session
-        self._includes = includes
+        self._selection = selection
         self.tables: Mapping[int, TableId] = {}
         """All tables whose rows are logged, by number, as the last look found them."""
+
+    def _includes(self, table: TableId) -> bool:
+        return self._selection is not None and self._selection.includes(table)
 
     def look(self) -> int:
         """Raise and withdraw the warnings. Return the number of captured tables with changes that

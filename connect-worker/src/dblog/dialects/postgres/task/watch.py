@@ -4,11 +4,12 @@ on separate sessions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from dblog.abort import Abort
 from dblog.core.pressure import Limit
+from dblog.core.selection import Selection
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.pgoutput.position import SEGMENT_BYTES, lsn_of
 from dblog.dialects.postgres.task.connections import Connections, by_root, chunk_settings_of
@@ -37,21 +38,24 @@ def _asking(settings: ConnectSettings, connections: Connections, abort: Abort) -
 
 
 class PostgresWatch:
-    """The watch of the log. Implements ``readers.contract.LogWatch``. ``includes`` returns True for
-    captured tables.
+    """The watch of the log. Implements ``readers.contract.LogWatch``. ``selection`` tells captured
+    tables; None before a task has read its schemas, when there are none.
     """
 
-    def __init__(self, connections: Connections, abort: Abort, *, includes: Callable[[TableId], bool]) -> None:
+    def __init__(self, connections: Connections, abort: Abort, *, selection: Selection | None) -> None:
         self._slot = connections.slot
-        self._includes = includes
+        self._selection = selection
         self._connections = connections
         self._session = _asking(settings_of(connections.settings), connections, abort)
-        self._unpublished = Unpublished(connections, self._session, includes=includes)
+        self._unpublished = Unpublished(connections, self._session, selection=selection)
         if self._session.identity != connections.identity:
             self._note_identity(self._session.identity)
             self._session.close()
             message = f"another server answers at {self._session.settings.address}"
             raise TransientError(message)
+
+    def _includes(self, table: TableId) -> bool:
+        return self._selection is not None and self._selection.includes(table)
 
     def look(self, read: Progress, stored: Progress) -> LogState:
         """Return the state of the log from pg_replication_slots. Raise TransientError if the slot
