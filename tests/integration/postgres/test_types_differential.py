@@ -34,7 +34,7 @@ from dblog.dialects.postgres.task.plans import PostgresPlans
 from dblog.dialects.postgres.values.modes import TypeModes
 from dblog.dialects.postgres.wire.connect import ConnectSettings, open_wire
 from dblog.dialects.postgres.wire.dump import DumpConnection
-from dblog.dialects.postgres.wire.log import LogConnection
+from dblog.dialects.postgres.wire.log import ConfirmedLsn, LogConnection
 from dblog.dialects.postgres.wire.session import Session, connect
 from dblog.dialects.postgres.wire.slot import create_slot, options_of
 from dblog.model import Column, Table, TableId
@@ -242,7 +242,7 @@ def read_log(session: Session, slot: str, lsn: int) -> list[bytes]:
     """Messages of the log up to the one that says that it is over."""
     wire = open_wire(session.settings, replication=True)
     connection = LogConnection.open(
-        wire, slot=slot, publication="p", options=options_of("p"), lsn=lsn, confirmed=lambda: lsn, status_interval_s=10.0
+        wire, slot=slot, publication="p", options=options_of("p"), lsn=lsn, confirmed=ConfirmedLsn(lsn), status_interval_s=10.0
     )
     out: list[bytes] = []
     limit = time.monotonic() + READ_LIMIT_S

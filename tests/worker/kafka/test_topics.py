@@ -11,13 +11,14 @@ from dblog.config.topic_creation import topic_rules
 from dblog.errors import DefiniteError
 from dblog.kafka import topics
 from dblog.kafka.topics import TopicCreator
+from dblog.runtime.stop import Stop
 from stack import Kafka
 from stack.process import wait_until
 
 
 def creator(kafka: Kafka, **rules: str) -> TopicCreator:
     given = {"topic.creation.default.partitions": "2", "topic.creation.default.replication.factor": "1", **rules}
-    return TopicCreator(topic_rules(given), {"bootstrap.servers": kafka.bootstrap}, stopped=lambda: False)
+    return TopicCreator(topic_rules(given), {"bootstrap.servers": kafka.bootstrap}, stop=Stop())
 
 
 def partitions(kafka: Kafka, prefix: str) -> dict[str, int]:
@@ -85,6 +86,6 @@ def test_a_topic_that_was_begun_ahead_is_asked_for_once_and_its_failure_is_told_
 
 
 def test_without_rules_no_topic_is_made(kafka: Kafka, own_folder: Any) -> None:
-    TopicCreator((), {"bootstrap.servers": kafka.bootstrap}, stopped=lambda: False).ensure([f"{own_folder.name}.t"])
+    TopicCreator((), {"bootstrap.servers": kafka.bootstrap}, stop=Stop()).ensure([f"{own_folder.name}.t"])
 
     assert partitions(kafka, own_folder.name) == {}

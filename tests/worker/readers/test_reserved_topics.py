@@ -8,6 +8,7 @@ from dblog.config.worker import own_topics, read_worker_config
 from dblog.dialects.tasks import parts_of
 from dblog.errors import ConfigError, DefiniteError
 from dblog.kafka.topics import TopicCreator
+from dblog.runtime.stop import Stop
 from support.worker import connector_config, postgres_config
 
 WORKER = {
@@ -96,7 +97,7 @@ def test_a_task_does_not_start_on_one_either():
 
 
 def test_a_topic_that_a_tables_name_makes_is_refused_before_its_first_record():
-    topics = TopicCreator((), {}, stopped=lambda: False, worker_topics=OWN)
+    topics = TopicCreator((), {}, stop=Stop(), worker_topics=OWN)
 
     topics.ensure(["own-c-tables"])
     with pytest.raises(DefiniteError, match=r"own-c-schemas is the worker's own topic \(dblog\.registry\.topic.*table\.exclude\.list"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -121,7 +122,7 @@ def test_an_offset_that_was_refused_is_not_taken_for_stored_when_it_comes_again(
 
 
 def test_a_producer_of_offsets_that_has_ended_is_replaced_without_waiting() -> None:
-    unstored = Unstored("t", Unacknowledged(lambda _: False))
+    unstored = Unstored("t", Unacknowledged(SimpleNamespace(are_led=lambda _: False)))
     unstored.failed(OffsetNotStoredError("a fatal error", stalls=True, ended=True))
 
     with pytest.raises(TransientError, match="a fatal error; the producer of offsets takes nothing more"):
@@ -131,7 +132,7 @@ def test_a_producer_of_offsets_that_has_ended_is_replaced_without_waiting() -> N
 
 
 def test_since_when_no_offset_is_stored_is_that_of_the_last_one() -> None:
-    unstored = Unstored("t", Unacknowledged(lambda _: True))
+    unstored = Unstored("t", Unacknowledged(SimpleNamespace(are_led=lambda _: True)))
     assert unstored.waits is None
     unstored.failed(OffsetNotStoredError("no answer", stalls=True))
     first = unstored.waits

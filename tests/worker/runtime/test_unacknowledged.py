@@ -21,7 +21,7 @@ def brokers():
 
 
 def test_two_looks_at_brokers_that_could_take_the_records_end_the_run(brokers):
-    watch = Unacknowledged(brokers.are_led)
+    watch = Unacknowledged(brokers)
 
     for waited_s in (0.0, 59.0, 60.0, 75.0, 89.0):
         watch.check(waited_s, lambda: {"t"})
@@ -31,7 +31,7 @@ def test_two_looks_at_brokers_that_could_take_the_records_end_the_run(brokers):
 
 
 def test_a_partition_without_its_leader_or_a_replica_is_waited_for(brokers):
-    watch = Unacknowledged(brokers.are_led)
+    watch = Unacknowledged(brokers)
     brokers.led = False
 
     for waited_s in range(0, 3600, 10):
@@ -43,7 +43,7 @@ def test_a_partition_without_its_leader_or_a_replica_is_waited_for(brokers):
 
 
 def test_an_acknowledgement_or_trouble_that_is_heard_of_begins_it_anew(brokers):
-    watch = Unacknowledged(brokers.are_led)
+    watch = Unacknowledged(brokers)
 
     for _ in range(5):
         watch.check(60.0, lambda: {"t"})

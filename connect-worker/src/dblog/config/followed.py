@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -22,31 +22,25 @@ class Followed(Generic[T]):
     Unusable new content is reported once, and the former content stays in use.
     """
 
-    def __init__(
-        self, what: str, paths: Callable[[], Iterable[str]], read: Callable[[], T], *, changed: Callable[[T], None] = lambda _: None
-    ) -> None:
-        """Read the files, and raise what ``read`` raises.
-
-        ``what`` names the files in the log. ``changed`` gets each later content.
-        """
+    def __init__(self, what: str, paths: Collection[str], read: Callable[[], T]) -> None:
+        """Read the files, and raise what ``read`` raises. ``what`` names them in the log."""
         self._what = what
         self._paths = paths
         self._read = read
-        self._changed = changed
         self._lock = threading.Lock()
         self._reported = ""
         self._seen = self._state()
         self.value = read()
 
-    def refresh(self) -> None:
-        """Check the files, and reread them if they have changed.
+    def refresh(self) -> bool:
+        """Check the files, and reread them if they have changed. Return True if ``value`` is new.
 
         Slow file systems make this slow, so do not call it in the event loop's thread.
         """
         with self._lock:
             state = self._state()
             if state == self._seen:
-                return
+                return False
             try:
                 value = self._read()
             except DblogError as e:
@@ -55,15 +49,15 @@ class Followed(Generic[T]):
                 if str(e) != self._reported:
                     self._reported = str(e)
                     _log.error(f"{self._what} changed and cannot be used; the former content stays in use", reason=str(e))
-                return
+                return False
             self._seen, self._reported, self.value = state, "", value
-        _log.info(f"{self._what} changed and was read again", files=",".join(self._paths()))
-        self._changed(value)
+        _log.info(f"{self._what} changed and was read again", files=",".join(self._paths))
+        return True
 
     def _state(self) -> list[object]:
         """Return a value that changes with any of the files, or with the target of a link."""
         found: list[object] = []
-        for path in self._paths():
+        for path in self._paths:
             try:
                 stat = Path(path).stat()
             except OSError as e:

@@ -254,9 +254,7 @@ class ServerContext(ssl.SSLContext):
         """Create the context. Raise ConfigError for unusable files."""
         made = super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
         made._tls = tls
-        made._followed = Followed(
-            "the certificate of the listeners", lambda: tls.files().values(), tls.context, changed=lambda found: _warn(found[1])
-        )
+        made._followed = Followed("the certificate of the listeners", tls.files().values(), tls.context)
         _warn(made.certificate)
         if beside := tls.suites_beside_the_list:
             _log.warning(
@@ -288,7 +286,8 @@ class ServerContext(ssl.SSLContext):
 
         Do not call it in the event loop's thread, because file systems may be slow.
         """
-        self._followed.refresh()
+        if self._followed.refresh():
+            _warn(self.certificate)
 
 
 def _warn(certificate: CertificateInUse) -> None:

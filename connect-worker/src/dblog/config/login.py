@@ -80,11 +80,7 @@ class Logins:
     @classmethod
     def of_file(cls, file: str, option: str) -> Logins:
         """Return the users of a file, which is followed from now on."""
-
-        def take(passwords: dict[str, str]) -> None:
-            logins.take(passwords)
-
-        followed = Followed("the file of users", lambda: (file,), lambda: _passwords(file, option), changed=take)
+        followed = Followed("the file of users", (file,), lambda: _passwords(file, option))
         logins = cls(followed.value)
         logins._followed = followed
         return logins
@@ -101,8 +97,8 @@ class Logins:
 
     def refresh(self) -> None:
         """Reread the file if it has changed. Do not call it in the event loop's thread."""
-        if self._followed is not None:
-            self._followed.refresh()
+        if self._followed is not None and self._followed.refresh():
+            self.take(self._followed.value)
 
     @property
     def is_slow(self) -> bool:

@@ -7,9 +7,9 @@ is used as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
@@ -31,11 +31,18 @@ CALL_TOPICS_MAX = 100
 """Topics of one request."""
 
 
+class StopOrder(Protocol):
+    """The order to stop a task."""
+
+    def ordered(self) -> bool:
+        """Return True if the task has to stop."""
+
+
 class TopicCreator:
     """Creates topics before their first records.
 
     ``settings`` are librdkafka's for the admin client, with files as ``NamedFile``. No call waits
-    for a topic once ``stopped`` returns True. ``worker_topics`` maps the worker's own topics to the
+    for a topic once a ``stop`` is ordered. ``worker_topics`` maps the worker's own topics to the
     options that name them.
     """
 
@@ -44,10 +51,10 @@ class TopicCreator:
         rules: tuple[TopicRule, ...],
         settings: Mapping[str, Any],
         *,
-        stopped: Callable[[], bool],
+        stop: StopOrder,
         worker_topics: Mapping[str, str] | None = None,
     ) -> None:
-        self._stopped = stopped
+        self._stop = stop
         self._worker_topics = worker_topics or {}
         self._rules = rules
         self._settings = dict(settings)
@@ -89,7 +96,7 @@ class TopicCreator:
         self.begin(wanted)
         answers = {topic: answer for topic in wanted if (answer := self._begun.pop(topic, None)) is not None}
         while wait(answers.values(), _ANSWER_S).not_done:
-            if self._stopped():
+            if self._stop.ordered():
                 message = f"the task stops while topic {next(iter(answers))} is created"
                 raise TransientError(message)
         created = [topic for topic, answer in answers.items() if self._is_new(topic, answer)]

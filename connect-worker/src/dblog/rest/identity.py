@@ -133,7 +133,7 @@ class Identity:
         self._token_places = asyncio.Semaphore(_TOKENS_AT_A_TIME)
         self._token_threads = Threads("token", limit=_TOKENS_AT_A_TIME, busy=_BUSY)
         file = settings.text_or_none(ROLES_FILE)
-        self._roles = Followed("the file of roles", lambda: (file,), lambda: _read_roles(file)) if file else None
+        self._roles = Followed("the file of roles", (file,), lambda: _read_roles(file)) if file else None
 
     @property
     def asks(self) -> bool:

@@ -50,7 +50,7 @@ from dblog.core.retries import Retries, RetryPolicy, gave_up
 from dblog.core.signals import Signal
 from dblog.errors import ConfigError, DblogError, DefiniteError, PositionLostError, TransientError
 from dblog.kafka.failures import explained
-from dblog.kafka.leaders import are_led
+from dblog.kafka.leaders import Leaders
 from dblog.kafka.producer import offset_writer, record_producer
 from dblog.kafka.topics import TopicCreator
 from dblog.model import Batch, Headers, OffsetMap, TableId
@@ -536,7 +536,7 @@ class Supervisor:
         topics = TopicCreator(
             topic_rules(order.config) if creates else (),
             admin_settings,
-            stopped=self._stop.ordered,
+            stop=self._stop,
             worker_topics=own_topics(worker.settings),
         )
 
@@ -563,15 +563,14 @@ class Supervisor:
             timeout_s=_milliseconds(order.worker, "offset.flush.timeout.ms", 5_000) / 1000,
             stop=self._stop,
         )
-        offsets_led = partial(are_led, worker.client_settings("admin"))
         return _Run(
             task,
             sender,
             writer,
             topics,
             self._step_traces(order, worker),
-            Unacknowledged(partial(are_led, admin_settings)),
-            Unstored(topic, Unacknowledged(offsets_led, none="no offset")),
+            Unacknowledged(Leaders(admin_settings)),
+            Unstored(topic, Unacknowledged(Leaders(worker.client_settings("admin")), none="no offset")),
             order.warnings,
         )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from dblog.errors import TransientError
+from dblog.kafka.leaders import Leaders
 
 LIMIT_S = 60.0
 AGAIN_S = 30.0
@@ -19,12 +20,11 @@ AGAIN_S = 30.0
 class Unacknowledged:
     """Watch over the acknowledgements of one run.
 
-    ``are_led`` takes topics and returns True if the brokers answer and each partition has its
-    leader and all its replicas. ``none`` names in the error message what was not acknowledged.
+    ``none`` names in the error message what was not acknowledged.
     """
 
-    def __init__(self, are_led: Callable[[Collection[str]], bool], *, none: str = "nothing") -> None:
-        self._are_led = are_led
+    def __init__(self, leaders: Leaders, *, none: str = "nothing") -> None:
+        self._leaders = leaders
         self._none = none
         self._looked_s = 0.0
         self._led = False
@@ -41,7 +41,7 @@ class Unacknowledged:
             self._looked_s, self._led = 0.0, False
         elif waited_s - self._looked_s >= AGAIN_S:
             self._looked_s = waited_s
-            led_before, self._led = self._led, self._are_led(topics())
+            led_before, self._led = self._led, self._leaders.are_led(topics())
             if led_before and self._led:
                 message = (
                     f"Kafka has acknowledged {self._none} for {waited_s:.0f} s, though the brokers answer and each partition has a leader: the producer may "

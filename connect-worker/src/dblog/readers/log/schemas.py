@@ -82,6 +82,15 @@ class StatementDone:
     """Captured tables that were dropped or renamed."""
 
 
+@dataclass(slots=True)
+class EventCount:
+    """Number of row events of parked tables that no dump will bring, if the connector is configured
+    to go on without them.
+    """
+
+    total: int = 0
+
+
 class PassedOver:
     """Encoder of a parked table: makes no records of its rows, and counts the events.
 
@@ -89,7 +98,7 @@ class PassedOver:
     table's name, and an empty topic.
     """
 
-    def __init__(self, table: TableId, count: Callable[[], None]) -> None:
+    def __init__(self, table: TableId, count: EventCount) -> None:
         self._table = table
         self._count = count
         self._is_reported = False
@@ -99,7 +108,7 @@ class PassedOver:
 
     def encode_rows(self, op: Op, body: bytes, context: RowContext, *, version: int | None = None, skip_rows: int = 0) -> EncodedRows:  # noqa: ARG002 - RowEncoder's
         """Return no records, and count the event."""
-        self._count()
+        self._count.total += 1
         if not self._is_reported:
             self._is_reported = True
             log.warning(
@@ -165,10 +174,7 @@ class Schemas:
         self._records = records
         self._joins = max([joins, *(number for number, _ in timeline.joined().values())])
         self._appeared: set[TableId] = set()
-        self.passed_over_total = 0
-        """Number of row events of parked tables that no dump will bring, if the connector is
-        configured to go on without them.
-        """
+        self.passed_over = EventCount()
         self._parked: dict[TableId, str] = {}
         self._ends: list[tuple[Position, TableId]] = []
         self._encoders: dict[TableId, RowEncoder] = {}
@@ -322,13 +328,10 @@ class Schemas:
             encoder = self._resolve(table_id, seen, merge, position, begin)
             parked = encoder is None and table_id in self._parked
             if parked and not self._options.dump.dumps(table_id):
-                return PassedOver(table_id, self._count_passed_over)
+                return PassedOver(table_id, self.passed_over)
             if seen.is_table and (parked or encoder is IGNORED_FOR_NOW or not self.includes(table_id)):
                 self._left_out(table_id)
             return ROWS_PARKED if parked else encoder
-
-    def _count_passed_over(self) -> None:
-        self.passed_over_total += 1
 
     def _arrive(self, position: Position) -> None:
         """Add the expected tables whose position has been reached and that the log has not

@@ -117,7 +117,7 @@ class TaskMetrics:
         stream = self._stream
         counts = stream.counts()
         lag_ms = max(stream.lag_ms(), self._age_ms(self._queue.oldest_source_ts_us))
-        passed_over = self._schemas.passed_over_total
+        passed_over = self._schemas.passed_over.total
         out = {
             "connected": float(stream.connected),
             "log_silent": float(stream.silent),

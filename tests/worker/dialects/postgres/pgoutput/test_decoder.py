@@ -21,7 +21,7 @@ from dblog.dialects.postgres.values.modes import TypeModes
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, TransientError
 from dblog.model import Column, Index, TableId
 from dblog.readers.items import IGNORED_FOR_NOW, ROWS_PARKED, LogRows
-from dblog.readers.log.schemas import PassedOver
+from dblog.readers.log.schemas import EventCount, PassedOver
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.postgres.decoder_reference import ReferenceLogDecoder
@@ -344,14 +344,14 @@ def test_an_update_that_lacks_values_is_completed_or_its_key_is_reported(make: C
 
 def test_changes_of_a_table_whose_schema_is_not_known_are_passed_over(make: Callable[..., Watched]) -> None:
     stream = table(Stream().begin(), columns=["one"]).insert(5, [b"1"]).update(5, None, [b"1"]).update(5, None, [UNSENT]).delete(5, [b"1"])
-    counted: list[None] = []
+    counted = EventCount()
     watched = make(settle=OldKeys(RowsNow()), complete=lambda *_: None)  # type: ignore[arg-type]
-    watched.encoders = {("t$", 1): PassedOver(TableId("public", "t$"), lambda: counted.append(None))}
+    watched.encoders = {("t$", 1): PassedOver(TableId("public", "t$"), counted)}
 
     items = watched.drain(stream.commit().bytes())
 
     assert envelopes(items) == []
-    assert len(counted) == 4
+    assert counted.total == 4
 
 
 class RowsNow:

@@ -23,6 +23,7 @@ from dblog.dialects.mysql.task.lookahead import LogBytes
 from dblog.dialects.mysql.wire.dump import DumpConnection
 from dblog.dialects.mysql.wire.log import LogConnection, end_of_log
 from dblog.dialects.mysql.wire.session import ConnectSettings, Session, settings_of
+from dblog.dialects.mysql.wire.state_watermarks import LogLock
 from dblog.dialects.opening import Opening
 from dblog.errors import ServerChangedError, TransientError
 from dblog.model import Table, TableId
@@ -124,7 +125,7 @@ class Connections:
         self._identity = session.identity
         self._watermark_table = watermark_table
         self._signal_tables = signal_tables
-        self._log_lock: str | None = None
+        self._log_lock = LogLock()
         self.ahead = BytesAhead()
         self.absent_gtids: Any = None
         """The GTIDs of the stored offset that this server lacked at the start; None if there were
@@ -208,9 +209,7 @@ class Connections:
                 chunk_settings_of(self.settings),
                 settings,
                 server=self._identity,
-                marks=partial(
-                    self.dialect.marks, lock=lambda: self._log_lock, status=self.session.status_statement, absent=self.absent_gtids
-                ),
+                marks=partial(self.dialect.marks, lock=self._log_lock, status=self.session.status_statement, absent=self.absent_gtids),
             )
 
     def decoder(
@@ -246,7 +245,7 @@ class Connections:
                 wanted=gtid_filter(self.settings),
                 lock=lock,
             )
-        self._log_lock = lock
+        self._log_lock.name = lock
         return connection
 
     def open_second_log(self, file: str, pos: int) -> LogBytes:

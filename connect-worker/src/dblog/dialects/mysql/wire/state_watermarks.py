@@ -20,7 +20,7 @@ Source: MySQL manual 19.1.3.3 and 19.1.6.5 (gtid_executed, gtid_owned), sql/binl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from dblog.dialects.mysql.binlog.offset import LogMark, LogProgress
@@ -40,16 +40,24 @@ _OWNER_BEFORE_SOURCE = re.compile(r"#[0-9]+?(?=[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4})
 _OWNER = re.compile(r"#[0-9]+")
 
 
+@dataclass(slots=True)
+class LogLock:
+    """The lock that the task's log connection holds, which tells the server whose log is read."""
+
+    name: str | None = None
+    """Name of the lock; None before the log is connected, and if watermarks are written."""
+
+
 class SnapshotMarks:
     """The pair of connections of one dump thread: ``snapshot`` reads chunks, ``log_server`` answers
     for the server whose log is read.
 
-    ``lock`` returns the name of the lock that the log's connection holds now. ``status`` is the
-    statement for the end of the log. ``absent`` has the GTIDs of the stored offset that the log's
+    ``lock`` is the lock that the log's connection holds. ``status`` is the statement for the end of
+    the log. ``absent`` has the GTIDs of the stored offset that the log's
     server lacked at the start, so that no snapshot can be required to show them.
     """
 
-    def __init__(self, snapshot: Wire, log_server: Wire, *, lock: Callable[[], str | None], status: str, absent: Any) -> None:
+    def __init__(self, snapshot: Wire, log_server: Wire, *, lock: LogLock, status: str, absent: Any) -> None:
         self._snapshot = snapshot
         self._log_server = log_server
         self._lock = lock
@@ -100,7 +108,7 @@ class SnapshotMarks:
         """
         if self._same is not None:
             return
-        name = self._lock()
+        name = self._lock.name
         if name is None or not _holds(self._log_server, name):
             message = (
                 f"the connection for the log's end at {self._log_server.settings.address} does not reach the server whose log is read, or the log is being "

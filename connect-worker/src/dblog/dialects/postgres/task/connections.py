@@ -20,7 +20,7 @@ from dblog.dialects.postgres.task.heartbeat import STATEMENT_LIMIT_S
 from dblog.dialects.postgres.wire.connect import ConnectSettings, Wire, open_wire, settings_of
 from dblog.dialects.postgres.wire.dump import DumpConnection
 from dblog.dialects.postgres.wire.identity import identified, identity_of, moved_to
-from dblog.dialects.postgres.wire.log import STATUS_INTERVAL_S, LogConnection, heard_within_s
+from dblog.dialects.postgres.wire.log import STATUS_INTERVAL_S, ConfirmedLsn, LogConnection, heard_within_s
 from dblog.dialects.postgres.wire.session import Session, connect
 from dblog.dialects.postgres.wire.slot import options_of, require_position
 from dblog.errors import ServerChangedError, TransientError
@@ -221,15 +221,3 @@ class Connections:
             connection.close()
             raise
         return connection
-
-
-class ConfirmedLsn:
-    """The LSN up to which everything is stored, as the committing thread reported last. Any thread
-    may call it.
-    """
-
-    def __init__(self, lsn: int) -> None:
-        self.lsn = lsn
-
-    def __call__(self) -> int:
-        return self.lsn

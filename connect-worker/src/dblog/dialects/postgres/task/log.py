@@ -24,7 +24,7 @@ from dblog.dialects.postgres.pgoutput.position import lsn_text, sequence_of, wal
 from dblog.dialects.postgres.pgoutput.source_block import PostgresContext
 from dblog.dialects.postgres.pgoutput.streamed import StreamedTransactions
 from dblog.dialects.postgres.pgoutput.visibility import Snapshot
-from dblog.dialects.postgres.task.connections import ConfirmedLsn, Connections
+from dblog.dialects.postgres.task.connections import Connections
 from dblog.dialects.postgres.task.heartbeat import HeartbeatQuery
 from dblog.dialects.postgres.task.joined import Joined
 from dblog.dialects.postgres.task.logical_messages import LogicalMessages
@@ -33,7 +33,7 @@ from dblog.dialects.postgres.task.schemas import ASKED, PostgresSchemas
 from dblog.dialects.postgres.task.unsent_values import UnsentValues
 from dblog.dialects.postgres.wire.connect import PublicationMissingError
 from dblog.dialects.postgres.wire.dump import WATERMARK_PREFIX
-from dblog.dialects.postgres.wire.log import LogConnection
+from dblog.dialects.postgres.wire.log import ConfirmedLsn, LogConnection
 from dblog.errors import BadRowsError, ServerChangedError
 from dblog.model import OffsetMap, TableId
 from dblog.readers.contract import Progress, TableResolver, TaskContext

@@ -15,7 +15,7 @@ import select
 import struct
 import threading
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import psycopg2
 
@@ -74,14 +74,21 @@ _UNCONVERTED = (
 )
 
 
-class LogConnection:
-    """The stream of the log. One thread calls ``receive``; ``wake`` and ``close`` may come from
-    another. ``confirmed`` returns the LSN before which everything is stored.
+@dataclass(slots=True)
+class ConfirmedLsn:
+    """The LSN up to which everything is stored, as the committing thread reported last. Any thread
+    may read it.
     """
 
-    def __init__(
-        self, wire: Wire, alarm: _libpq.Alarm, *, confirmed: Callable[[], int], status_interval_s: float = STATUS_INTERVAL_S
-    ) -> None:
+    lsn: int
+
+
+class LogConnection:
+    """The stream of the log. One thread calls ``receive``; ``wake`` and ``close`` may come from
+    another. ``confirmed`` has the LSN before which everything is stored.
+    """
+
+    def __init__(self, wire: Wire, alarm: _libpq.Alarm, *, confirmed: ConfirmedLsn, status_interval_s: float = STATUS_INTERVAL_S) -> None:
         """Take over a connection on which the stream has started. ``alarm`` must be of this
         connection; it reports that the server decodes without the publication.
         """
@@ -101,7 +108,7 @@ class LogConnection:
 
     @classmethod
     def open(
-        cls, wire: Wire, *, slot: str, publication: str, options: str, lsn: int, confirmed: Callable[[], int], status_interval_s: float
+        cls, wire: Wire, *, slot: str, publication: str, options: str, lsn: int, confirmed: ConfirmedLsn, status_interval_s: float
     ) -> LogConnection:
         """Start the stream. Raise TransientError while another process reads the slot.
 
@@ -218,7 +225,7 @@ class LogConnection:
         """Send a standby status update (PostgreSQL manual, 55.4): written, flushed and applied up
         to where everything is stored. It asks the server to answer.
         """
-        lsn = self._confirmed()
+        lsn = self._confirmed.lsn
         now_us = time.time_ns() // 1000 - POSTGRES_EPOCH_US
         with self._lock:
             if self._closed:
