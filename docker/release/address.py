@@ -57,7 +57,7 @@ class Address:
 
     @property
     def url(self) -> str:
-        """Where the registry's API is."""
+        """Address of the registry's API."""
         return f"{self.scheme}://{_DOCKER_HUB if self.host in {'docker.io', 'index.docker.io'} else self.host}/v2/"
 
     def repository(self, name: str) -> str:

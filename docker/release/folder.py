@@ -33,7 +33,7 @@ _AGAIN = "Make the release again, or take it again from where it came"
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What release.json says."""
+    """The contents of release.json."""
 
     version: str
     revision: str

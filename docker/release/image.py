@@ -31,7 +31,7 @@ class StoredImage:
     """An image in the layout."""
 
     index: Descriptor
-    """What its tag points to: an index, which can get other platforms later."""
+    """The target of its tag: an index, which can get other platforms later."""
     manifest: Descriptor
     """Its one platform."""
     labels: Mapping[str, str]

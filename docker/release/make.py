@@ -44,7 +44,7 @@ _PROVENANCE_OF_FILES = "the files of the release, and the manifests of images an
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What was built of a commit, before it is described and signed."""
+    """The files built from a commit, before they are described and signed."""
 
     sources: Path
     """The stamped sources."""

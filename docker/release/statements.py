@@ -23,7 +23,7 @@ STATEMENT = "https://in-toto.io/Statement/v1"
 PROVENANCE = "https://slsa.dev/provenance/v1"
 CYCLONEDX = "https://cyclonedx.org/bom"
 _BUILD_TYPE = "urn:dblog:release:v1"
-"""What builds: `make release`. The page docs/releasing.md describes its parameters."""
+"""Type of the build: `make release`. The page docs/releasing.md describes its parameters."""
 _BUILDER = "urn:dblog:make-release"
 """Who builds, unless DBLOG_BUILDER_ID names another."""
 _NAMESPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")  # RFC 9562, the namespace of URLs

@@ -12,7 +12,7 @@ from stack.process import free_port
 from stack.server import Server
 
 _INSTALLER_NEEDS = ("adduser", "lsb-base", "init-system-helpers")
-"""What only the package's service needs."""
+"""Packages that only the package's service needs."""
 _NAMES = ("docker-registry", "registry")
 """Names of the program, on Debian and elsewhere."""
 

@@ -52,6 +52,9 @@ tables of this page are made by `tests/docs/transforms_page.py`.
   (`dblog_task_events_filtered_total`, reason `transform`).
 - A record that a transform or converter cannot handle ends the task, or is left out
   ([below](#records-that-fail)).
+- What is made of JSON (`EventRouter` with `table.expand.json.payload`,
+  `DecodeLogicalDecodingMessageContent`) has at most 10,000 different fields in one record, and the
+  schemas in memory have at most 100,000: the oldest are made again when they return.
 
 ## Records that fail
 

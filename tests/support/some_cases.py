@@ -13,7 +13,7 @@ import pytest
 from support.either_server import SERVER
 
 EVERY = 3
-"""Of each three cases of a test, ``make test`` runs the first."""
+"""Size of the groups of a test's cases of which ``make test`` runs the first."""
 FOLDER = "tests/integration/"
 USED = frozenset({"kafka", "mariadb", "mysql", "own_folder", "postgres", "source", "spark"})
 """Fixtures of servers. A test without any of them is cheap, so all its cases run."""

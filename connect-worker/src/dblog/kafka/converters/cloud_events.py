@@ -57,7 +57,7 @@ _SCHEMAS_MAX = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Event:
-    """What is made once for a topic, an envelope's schema, and a database."""
+    """The parts that are made once for a topic, an envelope's schema, and a database."""
 
     envelope: Schema
     schema: Schema
