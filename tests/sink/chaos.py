@@ -82,7 +82,8 @@ def plan_of(seed: int) -> Plan:
     }
     steps = range(1, BATCHES * _STEPS_A_BATCH)
     at = {dice.choice(steps): "kill" for _ in range(dice.randint(0, 3))}
-    strangers = [name for name, one in STRANGERS.items() if mode in one.modes]
+    # Dump rows of PostgreSQL's kind have no position, so a later dump replaces no row that an older change brought back after rows were deleted.
+    strangers = [name for name, one in STRANGERS.items() if mode in one.modes and (one.healed or kind.name != "postgres")]
     if dice.random() < 0.3:
         at[dice.choice(steps)] = "takeover"
     at |= {dice.choice(steps): dice.choice(strangers) for _ in range(dice.randint(0, 2))}
