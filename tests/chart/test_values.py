@@ -284,7 +284,7 @@ def test_the_chart_names_its_images_and_changes():
 
 def test_the_commands_of_the_readme_install_and_name_what_is_installed():
     readme = (CHART / "README.md").read_text()
-    installs = re.findall(r"^    (helm install .*)$", readme, re.MULTILINE)
+    installs = re.findall(r"^    (helm install \S+ \./helm .*)$", readme, re.MULTILINE)
     assert len(installs) == 3
     for install in installs:
         words = [{"./helm": str(CHART), "values-production.yaml": str(PRODUCTION)}.get(word, word) for word in shlex.split(install)[1:]]
