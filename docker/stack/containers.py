@@ -107,7 +107,7 @@ def wanted() -> bool:
     """Return True if servers run in containers wherever possible (`DBLOG_STACK=containers`)."""
     chosen = os.environ.get("DBLOG_STACK", "")
     if chosen not in ("", "containers"):
-        raise Unavailable(f"DBLOG_STACK={chosen} is no way to start servers; it may be containers, or unset")
+        raise Unavailable(f"DBLOG_STACK={chosen} is not a way to start servers; it may be containers, or unset")
     return chosen == "containers"
 
 

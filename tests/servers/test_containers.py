@@ -185,5 +185,5 @@ def test_a_choice_that_is_none_is_refused(name: str, value: str, said: str, tmp_
     monkeypatch.setenv("DBLOG_STACK", "containers")
     monkeypatch.setenv(name, value)
 
-    with pytest.raises(Unavailable, match=rf"{name}={re.escape(value)} is no .*{said}"):
+    with pytest.raises(Unavailable, match=rf"{name}={re.escape(value)} is not .*{said}"):
         MariaDb(tmp_path).program()

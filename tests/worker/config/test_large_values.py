@@ -127,6 +127,7 @@ SINK = {
     "merge.background.threads": JOB + "threads are made as tables wait",
     "progress.file.mib.max": JOB + "a file on its own disk",
     "failure.retries": COUNT,
+    "report.interval.s": COUNT,
 }
 
 

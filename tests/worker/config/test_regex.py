@@ -153,7 +153,7 @@ def test_javas_spellings_mean_the_same(text, matches, does_not):
         ("(?", "begins no group"),
         ("(?<a", "not closed"),
         (r"\u00", "too few digits"),
-        (r"\x{110000}", "no character"),
+        (r"\x{110000}", "is not a character"),
         ("[b-a]", "b-a"),
         ("\ud800", "surrogate"),
     ],

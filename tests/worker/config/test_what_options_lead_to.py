@@ -163,6 +163,7 @@ READ_BY = {
 COMPARED = {
     "dblog.chunk.marker.topic",
     "dblog.history.topic",
+    "errors.deadletterqueue.topic.name",
     "notification.sink.topic.name",
     "schema.history.internal.kafka.topic",
     "signal.kafka.topic",
