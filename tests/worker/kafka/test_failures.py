@@ -87,7 +87,7 @@ def test_a_client_at_a_listener_of_another_protocol_is_reported_with_the_one_to_
     if client.endswith("SSL") != listener.endswith("SSL"):
         what = "a listener without TLS" if client.endswith("SSL") else "a listener with TLS"
     else:
-        what = "no login at this port" if client.startswith("SASL") else "wants a login"
+        what = "no login at this port" if client.startswith("SASL") else "requires a login"
         assert f"set {listener}" in reason
     assert what in reason
 

@@ -292,7 +292,8 @@ def test_a_reader_that_stands_still_is_replaced_and_no_record_is_missed_or_doubl
         assert set(log.items().values()) == {b"2"}
         (line,) = [line for line in lines if "stalled" in line["event"]]
         assert line["topic"] == topic
-        assert set(line["partitions"]) == {record.partition for record in seen}
+        # Those that had more by then: the records of one may arrive before those of another are written.
+        assert set() < set(line["partitions"]) <= {record.partition for record in seen}
     finally:
         log.stop()
 
