@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from dblog_sink.config import job_options
 from dblog_sink.job import commands
@@ -66,9 +67,29 @@ class Job:
             future.result(LIMIT_S)
 
     def send(self, *records: Record, headers: Sequence[tuple[str, bytes]] = ()) -> None:
+        """Send the records, again those that were refused: a producer may know a topic as deleted that was just made again."""
+        left, deadline_s = self._refused(records, headers), time.monotonic() + LIMIT_S
+        while left:
+            assert time.monotonic() < deadline_s, f"{len(left)} records were refused"
+            left = self._refused(left, headers)
+
+    def _refused(self, records: Sequence[Record], headers: Sequence[tuple[str, bytes]]) -> list[Record]:
+        """Send the records once, and return those that nobody took."""
+        refused: list[Record] = []
+
+        def produce(record: Record) -> None:
+            def delivered(error: KafkaError | None, _: Message) -> None:
+                if error is not None:
+                    refused.append(record)
+
+            self._producer.produce(
+                record.topic, key=record.key, value=record.value, partition=0, headers=list(headers), on_delivery=delivered
+            )
+
         for record in records:
-            self._producer.produce(record.topic, key=record.key, value=record.value, partition=0, headers=list(headers))
-        self._producer.flush(LIMIT_S)
+            produce(record)
+        assert self._producer.flush(LIMIT_S) == 0, "records that nobody has acknowledged"
+        return refused
 
     @contextmanager
     def running(self, **options: str) -> Iterator[None]:
