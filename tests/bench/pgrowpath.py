@@ -26,7 +26,7 @@ from dblog.dialects.postgres.values.modes import TypeModes  # noqa: E402
 from dblog.dialects.postgres.values.types import column_plan  # noqa: E402
 from dblog.model import Column, Table, TableId  # noqa: E402
 from dblog.readers.items import LogRows  # noqa: E402
-from reference.postgres.decoder_reference import ReferenceLogDecoder  # noqa: E402
+from reference_decoders.postgres.decoder_reference import ReferenceLogDecoder  # noqa: E402
 from support.pgoutput_log import Stream, copy_message  # noqa: E402
 from support.pgoutput_tables import Row, float_text, line_of  # noqa: E402
 

@@ -25,7 +25,7 @@ from dblog.dialects.mysql.binlog.items import LogRows  # noqa: E402
 from dblog.dialects.mysql.binlog.source_block import BinlogContext, source_schema  # noqa: E402
 from dblog.dialects.mysql.values import types  # noqa: E402
 from dblog.model import Column, Table, TableId  # noqa: E402
-from reference.mysql.decoder_reference import ReferenceLogDecoder  # noqa: E402
+from reference_decoders.mysql.decoder_reference import ReferenceLogDecoder  # noqa: E402
 from support.mysql_log import UPDATE, WRITE, Stream, image, lenenc, result_row  # noqa: E402 - the path comes first
 
 RUNS = 5

@@ -28,7 +28,7 @@ from dblog.dialects.mysql.binlog.table_map_schema import Charsets, seen_of
 from dblog.dialects.mysql.values.types import TypeModes
 from dblog.errors import DblogError
 from dblog.model import Table
-from reference.mysql.decoder_reference import ReferenceLogDecoder
+from reference_decoders.mysql.decoder_reference import ReferenceLogDecoder
 from support.dialects import dialect_of
 
 SEEDS = Path(__file__).with_name("seeds.json.zst")

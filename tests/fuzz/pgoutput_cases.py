@@ -26,7 +26,7 @@ from dblog.errors import BadRowsError
 from dblog.model import Column
 from dblog.readers.items import LogRows
 from fuzz.cases import agree, mutated, outcome
-from reference.postgres.decoder_reference import ReferenceLogDecoder
+from reference_decoders.postgres.decoder_reference import ReferenceLogDecoder
 from support.pgoutput_log import copy_message, logged
 from support.pgoutput_tables import plan_of
 

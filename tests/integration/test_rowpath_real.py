@@ -28,7 +28,7 @@ from dblog.dialects.mysql.wire.session import Session
 from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
 from pymysql.cursors import DictCursor
-from reference.mysql.decoder_reference import ReferenceLogDecoder
+from reference_decoders.mysql.decoder_reference import ReferenceLogDecoder
 from stack.database import Database
 from support.servers import connected, execute, new_database
 from support.sessions import open_dump

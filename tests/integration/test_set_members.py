@@ -11,7 +11,7 @@ from dblog.dialects.mysql.binlog import _fast, row_image
 from dblog.dialects.mysql.binlog.source_block import BinlogContext
 from dblog.dialects.mysql.values.types import TypeModes
 from integration.test_types_differential import SENTINEL, Decoder, by_log, dumped, named_table, opened, plan_of, read_log
-from reference.mysql.decoder_reference import ReferenceLogDecoder
+from reference_decoders.mysql.decoder_reference import ReferenceLogDecoder
 from stack.database import Database
 from support.follower import Follower
 from support.servers import connected, execute, new_database

@@ -38,7 +38,7 @@ from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.row_event import WriteRowsEvent
-from reference.mysql.decoder_reference import ReferenceLogDecoder
+from reference_decoders.mysql.decoder_reference import ReferenceLogDecoder
 from stack.database import Database
 from support.generated_tables import UNCHECKED, Made, MadeTable, generated
 from support.servers import connected, execute, new_database

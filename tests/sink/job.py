@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from dblog_sink.config import job_options
 from dblog_sink.job import commands
@@ -71,6 +71,7 @@ class Job:
         left, deadline_s = self._refused(records, headers), time.monotonic() + LIMIT_S
         while left:
             assert time.monotonic() < deadline_s, f"{len(left)} records were refused"
+            self._producer.list_topics(timeout=LIMIT_S)
             left = self._refused(left, headers)
 
     def _refused(self, records: Sequence[Record], headers: Sequence[tuple[str, bytes]]) -> list[Record]:
@@ -82,9 +83,14 @@ class Job:
                 if error is not None:
                     refused.append(record)
 
-            self._producer.produce(
-                record.topic, key=record.key, value=record.value, partition=0, headers=list(headers), on_delivery=delivered
-            )
+            try:
+                self._producer.produce(
+                    record.topic, key=record.key, value=record.value, partition=0, headers=list(headers), on_delivery=delivered
+                )
+            except KafkaException as e:
+                if e.args[0].code() != KafkaError._UNKNOWN_TOPIC:
+                    raise
+                refused.append(record)
 
         for record in records:
             produce(record)

@@ -10,7 +10,7 @@ import psycopg2
 import pytest
 from dblog.dialects.postgres.pgoutput.items import LogOffset
 from dblog.readers.dump.chunk import UNPROVEN_AT_ONCE
-from reference.postgres.decoder_reference import ReferenceLogDecoder
+from reference_decoders.postgres.decoder_reference import ReferenceLogDecoder
 from stack import Postgres
 from support.postgres import connected, execute, new_database
 from support.postgres_follower import PostgresFollower

@@ -40,7 +40,7 @@ from dblog.dialects.postgres.wire.slot import create_slot, options_of
 from dblog.model import Column, Table, TableId
 from dblog.readers.items import LogRows
 from dblog.readers.records import Records
-from reference.postgres.decoder_reference import ReferenceLogDecoder
+from reference_decoders.postgres.decoder_reference import ReferenceLogDecoder
 from stack import Postgres
 from support.postgres import connected, execute, new_database
 from support.postgres_generated import FAMILIES, PREPARATION, Kind, keyable

@@ -52,7 +52,10 @@ PASSWORDS = {f"producer.override.password{number}": f"word{number}" for number i
     ("config", "reason"),
     [
         (PASSWORDS, "at most 5000 are allowed"),
-        ({"database.initial.statements": "".join(f"token=t{number};" for number in range(50_000))}, "secrets, and at most 2000 are allowed"),
+        (
+            {"database.initial.statements": "".join(f"token=t{number};" for number in range(50_000))},
+            "secrets, and at most 2000 are allowed",
+        ),
         ({"table.include.list": "a," * 1_500_000}, "characters, and at most 2097152"),
     ],
 )

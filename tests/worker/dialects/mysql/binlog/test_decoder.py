@@ -30,7 +30,7 @@ from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, Transient
 from dblog.model import Column
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference.mysql.decoder_reference import ReferenceLogDecoder
+from reference_decoders.mysql.decoder_reference import ReferenceLogDecoder
 from support.mysql_log import (
     ARTIFICIAL,
     CHECKPOINT,

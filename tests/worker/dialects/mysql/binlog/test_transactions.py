@@ -14,7 +14,7 @@ from dblog.dialects.mysql.binlog.items import LogEvent, LogRows
 from dblog.model import Column
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference.mysql.decoder_reference import ReferenceLogDecoder
+from reference_decoders.mysql.decoder_reference import ReferenceLogDecoder
 from support.mysql_log import (
     DELETE,
     MARIADB_GTID,

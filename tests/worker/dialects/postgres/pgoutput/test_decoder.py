@@ -24,7 +24,7 @@ from dblog.readers.items import IGNORED_FOR_NOW, ROWS_PARKED, LogRows
 from dblog.readers.log.schemas import EventCount, PassedOver
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference.postgres.decoder_reference import ReferenceLogDecoder
+from reference_decoders.postgres.decoder_reference import ReferenceLogDecoder
 from support.pgoutput_log import Stream, copy_message, logged
 from support.pgoutput_tables import UNSENT, decoded, plan_of
 

@@ -1,5 +1,5 @@
 """Types of the compiled hot path. See _fast.pyx for the implementation; rowplan.py and
-tests/reference/mysql/decoder_reference.py are the reference implementations with the same results.
+tests/reference_decoders/mysql/decoder_reference.py are the reference implementations with the same results.
 """
 
 from collections.abc import Callable, Sequence

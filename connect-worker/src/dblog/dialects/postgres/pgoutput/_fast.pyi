@@ -1,5 +1,5 @@
 """Types of the compiled hot path. _fast.pyx explains how it works; codecs/rowplan.py and
-tests/reference/postgres/decoder_reference.py are the reference implementations.
+tests/reference_decoders/postgres/decoder_reference.py are the reference implementations.
 """
 
 from collections.abc import Callable
