@@ -22,7 +22,7 @@ from dblog.dumps.commands import app as dumps_app
 from dblog.errors import DblogError, DefiniteError
 from dblog.observe.hidden import HIDDEN_IN_LOG
 from dblog.observe.logs import configure_logs, set_levels
-from dblog.operate import others
+from dblog.operate import context_commands, events, lake, loggers, offsets, signals, tasks
 from dblog.operate.connectors import app as connectors_app
 from dblog.task import FORMAT_VARIABLE, LEVEL_VARIABLE
 
@@ -52,15 +52,15 @@ app.add_typer(users_app, name="users")
 app.add_typer(connectors_app, name="connectors")
 app.add_typer(dumps_app, name="dumps")
 for name_, more in (
-    ("tasks", others.tasks_app),
-    ("offsets", others.offsets_app),
-    ("sinks", others.sinks_app),
-    ("signals", others.signals_app),
-    ("loggers", others.loggers_app),
-    ("context", others.context_app),
+    ("tasks", tasks.tasks_app),
+    ("offsets", offsets.offsets_app),
+    ("sinks", lake.sinks_app),
+    ("signals", signals.signals_app),
+    ("loggers", loggers.loggers_app),
+    ("context", context_commands.context_app),
 ):
     app.add_typer(more, name=name_)
-for name_, command in (("tables", others.tables), ("events", others.events), ("log", others.log)):
+for name_, command in (("tables", lake.tables), ("events", events.events), ("log", events.log)):
     app.command(name_)(command)
 
 
